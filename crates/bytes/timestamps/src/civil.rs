@@ -1,33 +1,33 @@
-//! Converts the fields of a date to nanoseconds.
+//! Conversion of date fields to nanoseconds.
 
 use crate::fields::{Fields, TimeField, ZoneField};
 use crate::{Fault, SECOND_NS, Zone};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Maximum nanoseconds by which an event without a year may be in the future.
+/// Maximum nanoseconds by which a time without a year may be in the future.
 const AHEAD_NS_MAX: i64 = DAY_SECONDS * SECOND_NS;
 
-/// Number of years to search back for a year that has the day. 29 February may be eight years back
-/// (1896, 1904).
+/// Number of years to search back for a year in which the day exists. February 29 may be eight
+/// years back (1896, 1904).
 const YEARS_BACK: i64 = 8;
 
-/// The fields that determine the day.
+/// Which fields determine the day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Day {
     /// Year, month and day of the month.
     OfMonth,
     /// Year and day of the year.
     OfYear,
-    /// Month and day. The year is inferred.
+    /// Month and day of the month. The year is inferred.
     WithoutYear,
-    /// No date: the text is a count since 1970.
+    /// No date fields. The text is a count since 1970.
     Epoch,
 }
 
 impl Fields {
-    /// Returns the time in nanoseconds since 1970. A second of 60 is the first second of the next
-    /// minute.
+    /// Returns the time in nanoseconds since 1970. A second of 60 counts as the first second of the
+    /// next minute.
     #[inline]
     pub fn resolve(&self, day: Day, zone: &Zone, reference_ns: i64) -> Result<i64, Fault> {
         if day == Day::Epoch {
@@ -43,7 +43,7 @@ impl Fields {
         }
     }
 
-    /// Resolves a date. `offset_seconds` returns the offset of local time from UTC at a local
+    /// Resolves a date. `offset_seconds` returns the offset of local time from UTC for a local
     /// minute.
     #[inline]
     fn at(
@@ -79,8 +79,8 @@ impl Fields {
     }
 }
 
-/// Returns the time in the latest year that has this day and puts the time at most one day after
-/// the reference.
+/// Returns the time in the latest year in which the day exists and the time is at most one day
+/// after the reference.
 fn resolve_year(
     month: i64,
     day: i64,
@@ -88,21 +88,21 @@ fn resolve_year(
     to_ns: impl Fn(i64) -> i64,
 ) -> Option<i64> {
     let limit = reference_ns.saturating_add(AHEAD_NS_MAX);
-    // This is an estimate; a year too late is above the limit.
+    // This is an estimate. If the year is too late, the time is above the limit.
     let next = 1970 + reference_ns / (365 * DAY_SECONDS * SECOND_NS) + 1;
     let years = (next - 1 - YEARS_BACK..=next).rev().filter(|year| (1678..=2261).contains(year));
     years.filter_map(|year| days_of_date(year, month, day)).map(to_ns).find(|ns| *ns <= limit)
 }
 
-/// Returns whether the year inferred for a minute applies to all its seconds.
+/// Returns whether the year that is inferred for a minute is also correct for all of its seconds.
 pub fn year_is_constant_within(minute_ns: i64, reference_ns: i64) -> bool {
     let elapsed = reference_ns.saturating_add(AHEAD_NS_MAX).saturating_sub(minute_ns);
-    // The range extends from within the minute to within the same minute of the next year, which
-    // may be up to a day earlier if the UTC offset of the place has changed.
+    // The range starts inside the minute and ends before the same minute of the next year, which
+    // may be up to a day earlier if the UTC offset has changed.
     (61 * SECOND_NS..363 * DAY_SECONDS * SECOND_NS).contains(&elapsed)
 }
 
-/// Returns the days from 1970-01-01, if the date exists.
+/// Returns the number of days since 1970-01-01, or `None` if the date does not exist.
 #[inline]
 fn days_of_date(year: i64, month: i64, day: i64) -> Option<i64> {
     const LENGTHS: [i64; 16] = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0];
@@ -115,7 +115,7 @@ fn days_of_date(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(days_before(year) + BEFORE[index] + if month > 2 { leap } else { 0 } + day - 1)
 }
 
-/// Returns the days from 1970-01-01 for a day of the year.
+/// Returns the number of days since 1970-01-01 for a day of the year.
 fn days_of_year(year: i64, day: i64) -> Option<i64> {
     (1..=365 + i64::from(is_leap(year))).contains(&day).then(|| days_before(year) + day - 1)
 }
@@ -124,8 +124,8 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Returns the days from 1970 to the first day of a year after 0. Only earlier years contribute
-/// leap days.
+/// Returns the number of days between 1970-01-01 and the first day of a year. Only earlier years
+/// contribute leap days. The year must be above 0.
 fn days_before(year: i64) -> i64 {
     let past = year - 1;
     past * 365 + past / 4 - past / 100 + past / 400 - 719_162

@@ -1,4 +1,4 @@
-//! Compiles formats into steps, and rejects invalid formats.
+//! Compilation of formats into steps, and rejection of invalid formats.
 
 use crate::civil::{Day, year_is_constant_within};
 use crate::fields::{Fields, TimeField};
@@ -13,19 +13,19 @@ const FORMAT_BYTES_MAX: usize = 128;
 pub struct Format {
     steps: Vec<Step>,
     day: Day,
-    /// Time zone of texts that do not name one.
+    /// Time zone of times that do not include one.
     zone: Zone,
 }
 
 impl Format {
     /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`) or conversion specifiers like `strptime`'s. `zone` is the time zone of times
-    /// that do not include one, by default UTC. With a `zone`, `%Z` also accepts the names of the
-    /// zone's periods.
+    /// `epoch_ns`) or conversion specifiers like the ones of `strptime`. `zone` is the time zone of
+    /// times that do not include one; the default is UTC. If there is a `zone`, `%Z` also accepts
+    /// the names that the zone uses.
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, and what to write instead.
+    /// Returns an error if the format is invalid. The error says what to use instead.
     pub fn new(text: &str, zone: Option<Zone>) -> Result<Format, String> {
         let mut steps = match preset(text) {
             Some(steps) => steps,
@@ -55,14 +55,14 @@ impl Format {
         Ok(Format { steps: fuse(&steps), day, zone: zone.unwrap_or(Zone::fixed(0)) })
     }
 
-    /// Returns whether the times have no year. The inferred year is the latest one that puts the
-    /// time at most one day after the reference.
+    /// Returns whether the times have no year. The inferred year is the latest one in which the
+    /// time is at most one day after the reference.
     pub fn infers_year(&self) -> bool {
         self.day == Day::WithoutYear
     }
 
-    /// Parses the time at the start of `text`. If the format has no year, the time is at most one
-    /// day after `reference_ns`.
+    /// Parses the time at the start of `text`. If the format has no year, the inferred year places
+    /// the time at most one day after `reference_ns`.
     #[inline]
     pub fn parse(&self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
         self.read(text, reference_ns, &mut self.fields())
@@ -87,9 +87,9 @@ impl Format {
         Ok(Stamp { ns: fields.resolve(self.day, &self.zone, reference_ns)?, len })
     }
 
-    /// Returns the time `ns` without seconds and fraction, if any second of its minute can be added
-    /// to the result. Returns `None` for a count since 1970, and for a minute in which the inferred
-    /// year changes.
+    /// Returns the time `ns` without seconds and fraction, if the caller may add any second of the
+    /// same minute to the result. Returns `None` for a count since 1970, and for a minute in which
+    /// the inferred year changes.
     pub(crate) fn minute_ns(&self, ns: i64, fields: &Fields, reference_ns: i64) -> Option<i64> {
         let minute_ns = ns - fields.get(TimeField::Second) * SECOND_NS - fields.fraction_ns;
         match self.day {
@@ -101,7 +101,7 @@ impl Format {
         }
     }
 
-    /// Returns whether the bytes after a time can change the end of the time.
+    /// Returns whether bytes after a time can affect where the time ends.
     pub(crate) fn looks_ahead(&self) -> bool {
         use Step::{Fraction, Hour12, Offset, Padded, PointFraction, ZoneName};
         let last = self.steps.last();
@@ -135,7 +135,7 @@ fn preset(text: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Returns the steps of several specifiers.
+/// Returns the steps for several specifiers.
 fn steps_of(abbreviation: &str) -> Vec<Step> {
     abbreviation.chars().filter_map(specifier).flatten().collect()
 }
@@ -162,7 +162,7 @@ fn parse_specifiers(text: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Parses the specifier after a percent sign. Returns its steps and the rest.
+/// Parses the specifier after a percent sign. Returns its steps and the rest of the format.
 fn next_specifier(rest: &str) -> Result<(Vec<Step>, &str), String> {
     let special = |len: usize, steps: Vec<Step>| Ok((steps, &rest[len..]));
     if rest.starts_with(".f") {
@@ -197,7 +197,7 @@ fn unpadded(letter: char) -> Option<Step> {
     }
 }
 
-/// Returns the steps of a specifier.
+/// Returns the steps for a specifier.
 fn specifier(letter: char) -> Option<Vec<Step>> {
     use Step::{Byte, Two};
     use TimeField::{Day, Hour, Minute, Month, Second};
@@ -211,7 +211,7 @@ fn specifier(letter: char) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Returns the step of a specifier that has only one step.
+/// Returns the step for a specifier that consists of a single step.
 fn single_step(letter: char) -> Option<Step> {
     use TimeField::{Day, Hour, Minute, Month, Second};
     let step = match letter {
@@ -243,7 +243,7 @@ fn single_step(letter: char) -> Option<Step> {
 }
 
 impl Step {
-    /// Returns whether the step reads this field.
+    /// Returns whether the step sets this field.
     fn sets(&self, part: TimeField) -> bool {
         match self {
             Step::Two(own) | Step::Padded(own) => *own == part,
@@ -256,7 +256,7 @@ impl Step {
     }
 }
 
-/// Returns the fields that determine the day in this format.
+/// Returns which fields determine the day in this format.
 fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
     match [TimeField::Year, TimeField::Month, TimeField::Day, TimeField::DayOfYear].map(has) {
         [true, true, true, false] => Ok(Day::OfMonth),
@@ -298,7 +298,7 @@ fn reject_duplicates(steps: &[Step]) -> Result<(), String> {
     }
 }
 
-/// Fuses `%H:%M:%S`, `%Y-%m-%d` and `%d/%b/%Y` into one step each, with any separator.
+/// Combines `%H:%M:%S`, `%Y-%m-%d` and `%d/%b/%Y`, with any separator, into one step each.
 fn fuse(steps: &[Step]) -> Vec<Step> {
     use Step::{Byte, Two};
     use TimeField::{Day, Hour, Minute, Month, Second};

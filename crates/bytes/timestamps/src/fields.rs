@@ -1,4 +1,4 @@
-//! The fields of a time, as parsed from a text.
+//! The fields of a time, as parsed from text.
 
 /// A numeric field of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +12,11 @@ pub enum TimeField {
     Second,
 }
 
-/// The time zone in a text.
+/// The time zone of a parsed time.
 #[derive(Clone, Copy, Debug)]
 pub enum ZoneField {
-    /// The text has no time zone: the zone of the format applies, which has more than one UTC
-    /// offset.
+    /// The text contains no time zone. The format's zone applies, and that zone has several UTC
+    /// offsets.
     Nothing,
     /// UTC offset in seconds.
     Offset(i32),
@@ -24,22 +24,22 @@ pub enum ZoneField {
     Name(u64),
 }
 
-/// The fields parsed from a text.
+/// The fields of a parsed time.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     parts: [u16; 8],
     pub fraction_ns: i64,
     pub zone: ZoneField,
     pub epoch_ns: i64,
-    /// Offset of the digits of the second, if the text has any.
+    /// Position of the digits of the second, if the text contains any.
     pub second_at: Option<usize>,
     pub fraction_at: usize,
     pub fraction_len: usize,
 }
 
 impl Fields {
-    /// Creates empty fields. `offset_seconds` is the UTC offset of texts that do not have one, if
-    /// that offset is fixed.
+    /// Creates empty fields. `offset_seconds` is the UTC offset of times that do not include one,
+    /// if that offset is fixed.
     pub fn new(offset_seconds: Option<i32>) -> Fields {
         Fields {
             parts: [0; 8],
@@ -52,7 +52,7 @@ impl Fields {
         }
     }
 
-    /// Returns the UTC offset in seconds, if it is numeric.
+    /// Returns the UTC offset in seconds if it is numeric.
     pub fn offset_seconds(&self) -> Option<i32> {
         match self.zone {
             ZoneField::Offset(seconds) => Some(seconds),

@@ -1,10 +1,11 @@
-//! Parses the time of a log line with a precompiled format, and formats times as RFC 3339. No I/O,
+//! Parses the time in a log line with a precompiled format, and formats times as RFC 3339. No I/O,
 //! no clock, no dependencies.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Format`] parses every text independently. A [`Parser`] remembers the last text: consecutive
-//! lines mostly share their minute, in which case it parses only the digits of second and fraction.
+//! A [`Format`] parses every text independently. A [`Parser`] remembers the previous text.
+//! Consecutive lines usually have the same minute, in which case the parser reads only the digits
+//! of the second and the fraction.
 //!
 //! ```
 //! use millstream_timestamps::{Format, Parser};
@@ -41,20 +42,20 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub struct Stamp {
     /// Nanoseconds since 1970 in UTC.
     pub ns: i64,
-    /// Length of the time in bytes.
+    /// Length of the time in the text, in bytes.
     pub len: usize,
 }
 
-/// Reason why a text cannot be parsed as a time.
+/// Reason why text cannot be parsed as a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The text does not match the format from this byte on.
+    /// The text does not match the format, starting at this byte.
     Text(usize),
-    /// The text matches, but the date or time of day does not exist, such as 30 February or 25:00.
+    /// The text matches, but the date or time of day does not exist, such as February 30 or 25:00.
     Date,
-    /// The named time zone does not exist in the zone of the format.
+    /// The time zone in the text is not a name that the format's zone uses.
     Zone,
-    /// The time is before 1678 or after 2261, outside the range of nanoseconds in 64 bits.
+    /// The time is before 1678 or after 2261, so its nanoseconds do not fit into 64 bits.
     Range,
 }
 

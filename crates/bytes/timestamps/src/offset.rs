@@ -1,9 +1,9 @@
-//! UTC offsets as texts.
+//! Parsing of UTC offsets in the configuration.
 
 use crate::fields::Fields;
 use crate::step::Step;
 
-/// Parses a UTC offset, such as `UTC` or `+02:00`. Returns `None` for other texts.
+/// Parses a UTC offset, such as `UTC` or `+02:00`. Returns `None` for any other text.
 pub fn parse_utc_offset(text: &str) -> Option<i32> {
     if text == "UTC" {
         return Some(0);

@@ -1,47 +1,48 @@
-//! A parser that caches the last text.
+//! A parser that caches the result for the previous text.
 
 use crate::step::{fraction_ns, parse_digits, two_digits};
 use crate::{Fault, Format, SECOND_NS, Stamp};
 use std::sync::Arc;
 
-/// Number of words that are compared with the last text. Longer times are always parsed fully.
+/// Number of words that are compared with the previous text. Longer times are always fully parsed.
 const WORDS: usize = 6;
 const WINDOW: usize = WORDS * 8;
 
-/// Number of bytes after a time that can change its end: `+02` ends there, `+02:0` does not.
+/// Number of bytes after a time that can affect where it ends: `+02` ends there, but `+02:0` does
+/// not.
 const AHEAD: usize = 2;
 
 /// Parses the times of consecutive lines.
 ///
-/// Gives the same results as [`Format::parse`], but is faster for a text that differs from the
-/// previous one only in its second and fraction.
+/// The results are the same as with [`Format::parse`], but parsing is faster if a text differs from
+/// the previous one only in its second and fraction.
 #[derive(Clone, Debug)]
 pub struct Parser {
     format: Arc<Format>,
     last: Cached,
 }
 
-/// The last parsed text.
+/// The result for the previous text.
 #[derive(Clone, Debug)]
 struct Cached {
-    /// The text, and a mask of the bits that must be equal in the next text.
+    /// The text, and a mask of the bits that must be the same in the next text.
     text: [u64; WORDS],
     mask: [u64; WORDS],
     shape: Shape,
-    /// Whether the text must end after the bytes of the shape.
+    /// Whether nothing may follow the bytes of the shape.
     ends: bool,
     /// Length of the time in bytes.
     len: usize,
-    /// The time without second and fraction.
+    /// The time without its second and fraction.
     minute_ns: i64,
     /// The reference from which the year was inferred.
     reference_ns: i64,
 }
 
-/// Positions of the parts of a text.
+/// Positions of the parts of a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    /// Minimum length of a text. `usize::MAX` before the first text.
+    /// Minimum length of a text, or `usize::MAX` before the first text.
     bytes: usize,
     second_at: Option<usize>,
     fraction_at: usize,
@@ -57,7 +58,7 @@ impl Parser {
         Parser { format, last }
     }
 
-    /// Parses the time at the start of `text`, see [`Format::parse`].
+    /// Parses the time at the start of `text` (see [`Format::parse`]).
     #[inline]
     pub fn parse(&mut self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
         match self.last.parse_cached(text, reference_ns) {
@@ -88,14 +89,14 @@ impl Parser {
         last.ends = bytes < stamp.len + ahead;
         last.len = stamp.len;
         last.minute_ns = minute_ns;
-        // Without an inferred year the reference does not matter: `i64::MIN` matches any reference.
+        // If no year is inferred, the reference does not matter. `i64::MIN` matches any reference.
         last.reference_ns = if self.format.infers_year() { reference_ns } else { i64::MIN };
         Ok(stamp)
     }
 }
 
 impl Shape {
-    /// Returns the mask of the bits that texts of the same minute share.
+    /// Returns the mask of the bits that texts in the same minute share.
     fn mask(&self) -> [u64; WORDS] {
         let mut mask = [0; WINDOW];
         mask[..self.bytes].fill(0xFF);
@@ -106,7 +107,8 @@ impl Shape {
 }
 
 impl Cached {
-    /// Returns the time of a text that differs from the last text only in second and fraction.
+    /// Returns the time of a text that differs from the previous text only in its second and
+    /// fraction.
     #[inline]
     fn parse_cached(&self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let shape = &self.shape;

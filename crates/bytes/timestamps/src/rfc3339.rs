@@ -1,6 +1,6 @@
-//! Formats RFC 3339 timestamps without allocating.
+//! Formatting of RFC 3339 timestamps without allocation.
 
-/// Appends a time (nanoseconds since 1970) as RFC 3339 in UTC with milliseconds.
+/// Appends a time, in nanoseconds since 1970, as RFC 3339 in UTC with milliseconds.
 pub fn push_rfc3339(out: &mut Vec<u8>, unix_ns: i64) {
     out.extend_from_slice(Rfc3339::default().text(unix_ns));
 }
@@ -8,8 +8,8 @@ pub fn push_rfc3339(out: &mut Vec<u8>, unix_ns: i64) {
 /// Length of an RFC 3339 timestamp in bytes.
 pub const RFC3339_BYTES: usize = 24;
 
-/// Formats times as RFC 3339 in UTC with milliseconds. Caches the last result and updates only the
-/// parts that differ.
+/// Formats times as RFC 3339 in UTC with milliseconds. Caches the previous result and updates only
+/// the parts that differ.
 pub struct Rfc3339 {
     text: [u8; RFC3339_BYTES],
     ms: i64,
@@ -23,7 +23,7 @@ impl Default for Rfc3339 {
 }
 
 impl Rfc3339 {
-    /// Formats a time in nanoseconds since 1970, truncated to milliseconds.
+    /// Formats a time, in nanoseconds since 1970, truncated to milliseconds.
     #[inline]
     pub fn text(&mut self, unix_ns: i64) -> &[u8; RFC3339_BYTES] {
         let ms = unix_ns.div_euclid(1_000_000);
@@ -58,12 +58,12 @@ impl Rfc3339 {
     }
 }
 
-/// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian
-/// calendar.
+/// Returns the year, month and day for a number of days since 1970-01-01, in the proleptic
+/// Gregorian calendar.
 ///
-/// Days are counted from 0000-03-01, so that the leap day is the last of its year: 400 years have
-/// 146,097 days, and the lengths of March to January follow (153 m + 2) / 5 (Howard Hinnant,
-/// "chrono-Compatible Low-Level Date Algorithms", 2014).
+/// The calculation counts days from 0000-03-01, so that the leap day is the last day of its year.
+/// 400 years have 146,097 days, and the lengths of the months from March to January follow (153 m +
+/// 2) / 5 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", 2014).
 pub fn civil(days: i64) -> (i64, u32, u32) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -16,7 +16,8 @@ pub enum Step {
     Padded(TimeField),
     /// A four-digit year.
     Year,
-    /// A two-digit year: 69 to 99 are in the 20th century, others in the 21st.
+    /// A two-digit year: 69 to 99 are in the 20th century, and all other years are in the 21st
+    /// century.
     YearOfCentury,
     /// A three-digit day of the year.
     DayOfYear,
@@ -26,25 +27,25 @@ pub enum Step {
     YearMonthDay(u8),
     /// Day, month name and year with this separator: `21/Nov/2026`.
     DayMonthYear(u8),
-    /// The name of a month, abbreviated to three letters or full.
+    /// The name of a month, either its first three letters or in full.
     Month { full: bool },
     /// The name of a weekday, which is not compared with the date.
     Weekday { full: bool },
-    /// An hour of the 12-hour clock.
+    /// An hour in 12-hour time.
     Hour12 { padded: bool },
     /// `AM` or `PM`.
     Meridiem,
-    /// Digits of the fraction of a second: minimum and maximum number.
+    /// The digits of the fraction of a second: their minimum and maximum number.
     Fraction(u8, u8),
-    /// An optional decimal point or comma with one to nine digits.
+    /// An optional decimal point or comma followed by one to nine digits.
     PointFraction,
     /// `+02:00`, `+0200`, `+02` or `Z`. May be optional.
     Offset { optional: bool },
     /// `UTC` or `GMT`.
     Utc,
-    /// `UTC`, `GMT` or a name of the time zone, such as `CEST`.
+    /// `UTC`, `GMT` or a name that the time zone uses, such as `CEST`.
     ZoneName,
-    /// A count of units since 1970. The unit is in nanoseconds.
+    /// A count since 1970. The value is the unit in nanoseconds.
     Epoch(i64),
 }
 
@@ -60,8 +61,8 @@ pub fn two_digits(text: &[u8], at: usize) -> Option<u16> {
     (tens < 10 && ones < 10).then_some(u16::from(tens) * 10 + u16::from(ones))
 }
 
-/// Returns the value and number of the digits at the start of a text, at most `most`. The value is
-/// exact for up to 19 digits.
+/// Returns the value and number of the digits at the start of a text, at most `most` digits. The
+/// value is exact for up to 19 digits.
 #[inline]
 pub fn parse_digits(text: &[u8], most: usize) -> (u64, usize) {
     let (mut value, mut len) = (0_u64, 0);
@@ -88,29 +89,29 @@ const TENS: [u64; 10] =
 fn parse_up_to_eight(bytes: u64, most: usize) -> (u64, usize) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let values = bytes ^ (EACH * 0x30);
-    // Sets the high bit of each byte lane above 9. No sum carries into the next lane.
+    // Sets the high bit of each byte that is above 9. The additions never carry into the next byte.
     let others = (((values & (EACH * 0x7F)) + EACH * 0x76) | values) & (EACH * 0x80);
     let count = (others.trailing_zeros() as usize / 8).min(most);
     if count == 0 {
         return (0, 0);
     }
-    // The shift pads with leading zeros, because the first digit is the lowest byte.
+    // The shift adds leading zeros, because the first digit is in the lowest byte.
     let ones = values << (64 - 8 * count);
-    // Joins neighboring digits into pairs, pairs into fours, and fours into eight.
+    // Combines neighboring digits into pairs, pairs into fours, and fours into eight.
     let pairs = ((ones * 10) + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
     let fours = ((pairs * 100) + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
     (((fours * 10_000) + (fours >> 32)) & 0xFFFF_FFFF, count)
 }
 
-/// Converts a fraction of `len` digits, at most nine, to nanoseconds.
+/// Converts a fraction with `len` digits, at most nine, to nanoseconds.
 #[inline]
 pub fn fraction_ns(value: u64, len: usize) -> i64 {
     (value * TENS[9 - len]) as i64
 }
 
 impl Step {
-    /// Parses the step at `at`. Returns the start of the next step, or `None` if the text does not
-    /// match.
+    /// Parses this step at `at`. Returns the position of the next step, or `None` if the text does
+    /// not match.
     #[inline]
     pub fn read(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
         match self {
@@ -133,12 +134,13 @@ impl Step {
             Step::Offset { optional } => offset(text, at, optional, fields),
             Step::Fraction(least, most) => fraction(text, at, least, most, fields),
             Step::PointFraction => match text.get(at) {
-                // A point without digits ends a sentence, not a time.
+                // A point that no digits follow ends a sentence and is not part of the time.
                 Some(b'.' | b',') => fraction(text, at + 1, 1, 9, fields).or(Some(at)),
                 _ => Some(at),
             },
             Step::Epoch(unit_ns) => {
-                // One digit more than the longest valid number.
+                // Allows one digit more than the longest valid number, so that longer numbers are
+                // detected.
                 let (value, len) = parse_digits(text.get(at..)?, 20);
                 fields.epoch_ns = i64::try_from(value).ok()?.checked_mul(unit_ns)?;
                 (1..20).contains(&len).then_some(at + len)
@@ -147,7 +149,7 @@ impl Step {
         }
     }
 
-    /// Parses numbers that are not in common formats.
+    /// Parses numbers in less common formats.
     fn parse_number(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
         let (part, value, end) = match self {
             Step::Padded(part) => {
@@ -168,7 +170,8 @@ impl Step {
             Step::Hour12 { padded: is_padded } => {
                 let (hour, end) =
                     if is_padded { padded(text, at)? } else { (two_digits(text, at)?, at + 2) };
-                // Hour 12 comes before hour 1. An invalid hour becomes one that is rejected later.
+                // Hour 12 is the hour before hour 1. An invalid hour becomes a value that is
+                // rejected later.
                 let hour = if (1..=12).contains(&hour) { hour % 12 } else { 99 };
                 (TimeField::Hour, fields.get(TimeField::Hour) as u16 + hour, end)
             }
@@ -212,7 +215,7 @@ impl Step {
     }
 }
 
-/// Parses two-digit numbers, and checks all digits at once at the end.
+/// Parses two-digit numbers, and validates all digits at once at the end.
 struct TwoDigits<'a> {
     text: &'a [u8],
     max_digit: u8,
@@ -273,7 +276,7 @@ fn padded(text: &[u8], at: usize) -> Option<(u16, usize)> {
     (len > 0).then_some((value as u16, at + spaces + len))
 }
 
-/// Parses the digits of a fraction, between `least` and `most`.
+/// Parses the digits of a fraction: at least `least` and at most `most` of them.
 #[inline]
 fn fraction(text: &[u8], at: usize, least: u8, most: u8, fields: &mut Fields) -> Option<usize> {
     let (value, len) = parse_digits(text.get(at..)?, usize::from(most));
@@ -285,7 +288,7 @@ fn fraction(text: &[u8], at: usize, least: u8, most: u8, fields: &mut Fields) ->
     Some(at + len)
 }
 
-/// Parses `Z`, or a sign with hours, plus minutes if a digit or a colon and a digit follow.
+/// Parses `Z`, or a sign and hours. Minutes follow if there is a digit, or a colon and a digit.
 fn offset(text: &[u8], at: usize, optional: bool, fields: &mut Fields) -> Option<usize> {
     let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let sign = match text.get(at) {
@@ -327,7 +330,8 @@ const MONTHS: [&[u8]; 12] = [
 const WEEKDAYS: [&[u8]; 7] =
     [b"monday", b"tuesday", b"wednesday", b"thursday", b"friday", b"saturday", b"sunday"];
 
-/// Returns the name in `names` with which the text starts, ignoring ASCII case.
+/// Returns the index of the name in `names` with which the text starts, and the end of the name.
+/// Ignores ASCII case.
 fn parse_name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
     let rest = text.get(at..)?;
     let begins =
@@ -336,7 +340,7 @@ fn parse_name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)>
     Some((index, at + names[index].len()))
 }
 
-/// Returns the number of a month from the first three letters of its name, ignoring ASCII case.
+/// Returns the number of a month from the first three letters of its name. Ignores ASCII case.
 #[inline]
 fn short_month(abbreviation: &[u8; 3]) -> Option<u16> {
     let word = u32::from_le_bytes([
@@ -346,7 +350,7 @@ fn short_month(abbreviation: &[u8; 3]) -> Option<u16> {
         0,
     ]);
     let (known, month) = SHORT_MONTHS[hash(word)];
-    // Setting that bit may have turned another character into a letter.
+    // Setting that bit may have turned a character that is not a letter into a letter.
     (known == word && abbreviation.iter().all(u8::is_ascii_alphabetic)).then_some(month)
 }
 
@@ -356,7 +360,7 @@ const fn hash(word: u32) -> usize {
 }
 const MULTIPLIER: u32 = 0x0741_C7A9;
 
-/// The months by their hash.
+/// The months, indexed by their hash.
 const SHORT_MONTHS: [(u32, u16); 32] = {
     let mut slots = [(0, 0); 32];
     let mut index = 0;
@@ -370,6 +374,6 @@ const SHORT_MONTHS: [(u32, u16); 32] = {
     slots
 };
 
-/// Units of a count since 1970, in nanoseconds.
+/// The units of counts since 1970, in nanoseconds.
 pub const EPOCH_UNITS: [(&str, i64); 4] =
     [("epoch_s", SECOND_NS), ("epoch_ms", 1_000_000), ("epoch_us", 1000), ("epoch_ns", 1)];
