@@ -1,4 +1,4 @@
-//! Explains what is wrong with a regular expression, and what to write instead.
+//! Explains what is wrong with a regular expression and what to use instead.
 //!
 //! A separate crate because it cuts a dependency: options, parsers, multi-line rules and expressions
 //! give the same advice without each other.
@@ -18,22 +18,22 @@ mod look_around;
 
 use look_around::look_around_fault;
 
-/// Maximum number of characters of an expression that a message quotes.
+/// Maximum number of characters of an expression that an error message quotes.
 const QUOTED_MAX: usize = 24;
 
-/// The use of an expression's matches. Advice depends on it.
+/// What an expression's matches are used for. The advice depends on this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternUse {
-    /// Whether a text matches.
+    /// The match decides a condition.
     Condition,
-    /// Named groups are extracted.
+    /// The match's named groups are extracted.
     Groups,
-    /// Group 1, or the whole match without a group, is hidden.
+    /// Group 1 is hidden, or the whole match if there is no group.
     Hidden,
 }
 
-/// Returns what is wrong with an expression, and what to write instead. `error` is the message of
-/// the crate `regex`.
+/// Returns what is wrong with an expression and what to use instead. `error` is the error message
+/// of the `regex` crate.
 pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
     let reason = reason(error);
     if reason.contains("look-around")
@@ -50,19 +50,20 @@ pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
     format!("{reason}{quoted}; {}", advice(pattern, reason, rest.unwrap_or_default(), of))
 }
 
-/// Returns the last line of an error, which has the reason; the lines before it mark the position.
+/// Returns the last line of an error, which contains the reason. The previous lines mark the
+/// position.
 fn reason(error: &str) -> &str {
     error.lines().last().unwrap_or(error).trim_start_matches("error: ")
 }
 
-/// Returns the position in characters that an error marks with `^`; [`None`] if the expression has
-/// several lines.
+/// Returns the position that an error marks with `^`, in characters. Returns [`None`] if the
+/// expression has several lines.
 fn position(pattern: &str, error: &str) -> Option<usize> {
     const INDENT: usize = 4;
     let mut lines = error.lines().skip_while(|line| line.get(INDENT..) != Some(pattern)).skip(1);
     let marks = lines.next()?.trim_end();
     let is_marks = marks.ends_with('^') && marks.chars().all(|c| c == ' ' || c == '^');
-    // The last of several marks is where the error was noticed.
+    // If there are several marks, the error was noticed at the last one.
     let start = marks.trim_end_matches('^').len();
     is_marks.then(|| start.saturating_sub(INDENT))
 }
@@ -78,9 +79,9 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Returns what to write instead. `rest` is the expression from the error on.
+/// Returns what to use instead. `rest` is the expression, starting at the error.
 fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
-    /// Advice by a part of the reason.
+    /// The advice for each phrase that a reason may contain.
     const BY_REASON: &[(&str, &str)] = &[
         ("unclosed group", r"close it with `)`, or use `\(` for the character"),
         ("unopened group", r"open it with `(`, or use `\)` for the character"),
@@ -99,7 +100,7 @@ fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
         .unwrap_or_else(|| "see the syntax at https://docs.rs/regex/#syntax".to_owned())
 }
 
-/// Returns advice for an expression with `%{NAME}`, which is grok syntax.
+/// Returns advice for an expression that contains `%{NAME}`, which is grok syntax.
 fn grok(pattern: &str, of: PatternUse) -> Option<String> {
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
@@ -113,7 +114,7 @@ fn grok(pattern: &str, of: PatternUse) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// Returns a name without the characters that are not allowed in a group's name.
+/// Removes the characters that a group's name must not contain. Returns `None` for any other error.
 fn group_name(pattern: &str, reason: &str) -> Option<String> {
     if !reason.contains("invalid capture group character") {
         return None;
@@ -142,7 +143,7 @@ fn atomic(reason: &str, pattern: &str) -> Option<String> {
     is_atomic.then(|| "atomic groups are not supported: use `(?:`".to_owned())
 }
 
-/// Returns advice for escapes of other kinds of regular expressions.
+/// Returns advice for escapes from other regular expression dialects.
 fn escape(reason: &str, rest: &str) -> Option<String> {
     const ESCAPES: &[(&str, &str)] = &[
         (r"\Z", r"use `$`, or `\z` in multi-line mode"),

@@ -1,8 +1,8 @@
-//! Advice for expressions with look-around, which linear-time expressions do not support.
+//! Advice for expressions with look-around, which linear-time regular expressions do not support.
 
 use crate::PatternUse;
 
-/// The prefixes of look-around groups, with the words for messages.
+/// The prefixes of look-around groups, and what they mean.
 const OPENERS: &[(&str, Look)] = &[
     ("(?<!", Look { is_behind: true, is_negative: true }),
     ("(?<=", Look { is_behind: true, is_negative: false }),
@@ -10,7 +10,7 @@ const OPENERS: &[(&str, Look)] = &[
     ("(?=", Look { is_behind: false, is_negative: false }),
 ];
 
-/// Character classes for words, in the spellings of other programs.
+/// Character classes for words, as written in other tools.
 const WORDS: &[&str] = &[r"\w", r"[\w]", "[A-Za-z0-9_]", "[a-zA-Z0-9_]", "[0-9A-Za-z_]"];
 
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ struct Look {
     is_negative: bool,
 }
 
-/// Returns a replacement for the first look-around in an expression; [`None`] if there is none.
+/// Returns advice for the first look-around in an expression, or [`None`] if there is none.
 pub fn look_around_fault(pattern: &str, of: PatternUse) -> Option<String> {
     let at = first(pattern)?;
     let (opener, look) = OPENERS.iter().find(|(opener, _)| pattern[at..].starts_with(opener))?;
@@ -40,7 +40,7 @@ impl Look {
             (true, Some(other)) => format!("(?:{other}|$)"),
             (false, _) => inner.to_owned(),
         };
-        // The text that the rewrite matches is part of the match.
+        // Unlike a look-around, the rewrite becomes part of the match.
         match of {
             PatternUse::Condition => format!("use `{rewrite}`"),
             PatternUse::Groups if self.is_negative => format!("use `{rewrite}`"),
@@ -63,7 +63,7 @@ impl Look {
     }
 }
 
-/// Returns advice for look-around that has no short rewrite.
+/// Returns advice for a look-around that has no short rewrite.
 fn without(of: PatternUse) -> String {
     let advice = match of {
         PatternUse::Condition => {
@@ -78,7 +78,7 @@ fn without(of: PatternUse) -> String {
     advice.to_owned()
 }
 
-/// Returns the position of the first look-around outside of classes and escapes.
+/// Returns the position of the first look-around that is outside classes and escapes.
 fn first(pattern: &str) -> Option<usize> {
     let (mut is_class, mut is_escaped) = (false, false);
     for (at, char) in pattern.char_indices() {
@@ -96,8 +96,8 @@ fn first(pattern: &str) -> Option<usize> {
     None
 }
 
-/// Returns the position of the parenthesis that closes a group, where `rest` begins with the
-/// group's content.
+/// Returns the position of the parenthesis that closes a group. `rest` begins with the group's
+/// contents.
 fn closing(rest: &str) -> usize {
     let (mut depth, mut is_class, mut is_escaped) = (0, false, false);
     for (at, char) in rest.char_indices() {
@@ -115,7 +115,7 @@ fn closing(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the negated class of a class or a character; [`None`] for anything longer.
+/// Returns the negation of a class or a character, or [`None`] for anything longer.
 fn negated(inner: &str) -> Option<String> {
     let class = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if let Some(class) = class.filter(|class| !class.contains(['[', ']'])) {
