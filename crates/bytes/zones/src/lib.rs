@@ -1,5 +1,5 @@
-//! Time zones by name, from the host's database, or from the bundled one if the host lacks the
-//! zone.
+//! Looks up time zones by name, in the host's database, or in the bundled database if the host
+//! lacks the zone.
 //!
 //! A separate crate because it cuts a dependency: `timestamps`, and through it expressions,
 //! parsers and transport, build without jiff and its time zone database.
@@ -28,16 +28,16 @@ use std::path::Path;
 /// The host's time zone.
 const LOCALTIME: &str = "/etc/localtime";
 
-/// 1677 to 2262: the range of 64-bit nanoseconds.
+/// 1677 to 2262, which is the range of 64-bit nanoseconds.
 const SECONDS: std::ops::Range<i64> = i64::MIN / 1_000_000_000..i64::MAX / 1_000_000_000;
 
 /// Returns the zone with this name: `UTC`, an offset such as `+02:00`, a location such as
-/// `Europe/Berlin`, or `local` for the host's current zone from the `TZ` variable or
-/// `/etc/localtime`.
+/// `Europe/Berlin`, or `local` for the host's current zone, which is taken from the `TZ` variable
+/// or `/etc/localtime`.
 ///
 /// # Errors
 ///
-/// The error says what is wrong, and what to write instead.
+/// Returns an error if the name is unknown. The error says what to use instead.
 pub fn zone(text: &str) -> Result<Zone, String> {
     if let Some(seconds) = parse_utc_offset(text) {
         return Ok(Zone::fixed(seconds));
@@ -78,12 +78,12 @@ fn local() -> Result<TimeZone, String> {
         Err(_) if Path::new(LOCALTIME).exists() => {
             Err(format!("{LOCALTIME} is not a known time zone; use, for example, Europe/Berlin"))
         }
-        // As in the C library, a host without a zone uses UTC.
+        // As in the C library, a host without a time zone uses UTC.
         Err(_) => Ok(TimeZone::UTC),
     })
 }
 
-/// Returns the periods of a zone with their UTC offsets.
+/// Returns a zone with its periods and their UTC offsets.
 fn table(zone: &TimeZone) -> Zone {
     let begin = Timestamp::from_second(SECONDS.start).unwrap_or(Timestamp::MIN);
     let info = zone.to_offset_info(begin);
@@ -93,7 +93,7 @@ fn table(zone: &TimeZone) -> Zone {
         name: info.abbreviation(),
     };
     let mut last = SECONDS.start;
-    // A file without a rule for later times may repeat its last transition forever.
+    // If a file has no rule for later times, its last transition may repeat forever.
     let mut advances =
         |second: i64| second > std::mem::replace(&mut last, second) && second < SECONDS.end;
     let transitions: Vec<_> = zone

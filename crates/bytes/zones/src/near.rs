@@ -1,14 +1,14 @@
-//! Suggestions for an unknown name.
+//! Suggestions for unknown zone names.
 
 use strsim::generic_levenshtein;
 
 /// Maximum number of suggestions.
 const SUGGESTIONS_MAX: usize = 3;
 
-/// Maximum edit distance.
+/// Maximum edit distance between a name and a suggestion.
 const DISTANCE_MAX: usize = 2;
 
-/// Abbreviations of civil times that are not zones of the database, with a location that uses each.
+/// Abbreviations in common use that are not zone names in the database, and a location for each.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("CEST", "Europe/Berlin"),
     ("MEZ", "Europe/Berlin"),
@@ -35,14 +35,14 @@ const ABBREVIATIONS: &[(&str, &str)] = &[
     ("NZDT", "Pacific/Auckland"),
 ];
 
-/// Returns a location that uses this abbreviation.
+/// Returns a location in which this abbreviation is used.
 pub fn location_of(abbreviation: &str) -> Option<&'static str> {
     let matches = |(known, _): &&(&str, &str)| known.eq_ignore_ascii_case(abbreviation);
     ABBREVIATIONS.iter().find(matches).map(|(_, location)| *location)
 }
 
-/// Returns the names closest to `given`, which may also be the last part of a name, such as
-/// `Berlin`.
+/// Returns the names that are closest to `given`, which may also be the last part of a name, such
+/// as `Berlin`.
 pub fn suggest<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
     let given = normalize(given);
     let last = |name: &'n str| name.rsplit_once('/').map_or(name, |(_, last)| last);
@@ -51,7 +51,7 @@ pub fn suggest<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
             .min(generic_levenshtein(&given, &normalize(last(name))))
     };
     let distances = names.iter().map(|name| (distance_to(name), name.as_str()));
-    // A short word is close to any name.
+    // A short word would be close to any name.
     let limit = DISTANCE_MAX.min(given.len() / 3);
     let mut near: Vec<_> = distances.filter(|(distance, _)| *distance <= limit).collect();
     near.sort_unstable();
