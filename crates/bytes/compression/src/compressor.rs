@@ -1,4 +1,4 @@
-//! A compressor and its reusable state.
+//! A compressor with reusable state.
 
 use crate::Algorithm;
 use bytes::Bytes;
@@ -8,25 +8,25 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::mem;
 
-/// Maximum capacity of each buffer that is kept for the next request: enough for usual requests.
-/// The memory of a larger buffer is freed.
+/// Maximum capacity of each buffer that is kept for the next request, which is enough for typical
+/// requests. The memory of larger buffers is freed.
 const KEPT_CAPACITY_MAX: usize = 4 << 20;
 
-/// The output buffer grows to a multiple of this, because request sizes vary.
+/// The capacity of the output buffer is a multiple of this, because request sizes vary.
 const GROWTH_BYTES: usize = 64 << 10;
 
 /// Compresses a sequence of buffers.
 pub struct Compressor {
     algorithm: Algorithm,
     level: u32,
-    /// Created for the first buffer, because a sink may never send one.
+    /// The library's context. Created for the first buffer, because a sink may never send one.
     library: Option<Library>,
     memory: Memory,
 }
 
 impl Compressor {
-    /// Creates a compressor. The default level is used without `level`; a level out of range is
-    /// clamped.
+    /// Creates a compressor. If `level` is `None`, the default level is used. A level that is out
+    /// of range is clamped.
     pub fn new(algorithm: Algorithm, level: Option<u32>) -> Compressor {
         let level = algorithm.levels().map_or(0, |(levels, default)| {
             level.unwrap_or(default).clamp(*levels.start(), *levels.end())
@@ -39,16 +39,16 @@ impl Compressor {
         self.algorithm
     }
 
-    /// Returns all parts as one compressed, self-contained buffer without spare capacity.
+    /// Compresses all parts into one self-contained buffer without spare capacity.
     /// [`Algorithm::None`] only concatenates the parts, so a caller that can send several parts
-    /// need not call this.
+    /// need not call this method.
     ///
     /// # Errors
     ///
-    /// Fails if the library is out of memory, or the parts for snappy have 4 GiB or more. The next
-    /// call starts with a new context.
+    /// Returns an error if the library is out of memory, or if the input for snappy has 4 GiB or
+    /// more. The next call starts with a new context.
     pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
-        // The context is kept only after success, because an error leaves it undefined.
+        // The context is kept only on success, because its state is undefined after an error.
         let Some(mut library) =
             self.library.take().map_or_else(|| self.open_library(), |library| Ok(Some(library)))?
         else {
@@ -60,7 +60,7 @@ impl Compressor {
         compressed
     }
 
-    /// Creates the library's context; `None` without compression.
+    /// Creates the library's context. Returns `None` if there is no compression.
     fn open_library(&self) -> io::Result<Option<Library>> {
         Ok(Some(match self.algorithm {
             Algorithm::None => return Ok(None),
@@ -83,7 +83,7 @@ fn deflate(level: u32) -> io::Result<libdeflater::Compressor> {
     Ok(libdeflater::Compressor::new(level))
 }
 
-/// Creates an LZ4 encoder with independent blocks, so that a reader can decompress them in
+/// Creates an LZ4 encoder that writes independent blocks, so that a reader can decompress them in
 /// parallel.
 fn lz4() -> FrameEncoder<Vec<u8>> {
     let info = FrameInfo::new()
@@ -122,21 +122,21 @@ impl Library {
                 let bound = snap::raw::max_compress_len(bytes);
                 memory.fill(parts, bound, |input, out| library.compress(input, out))
             }
-            // A reused encoder would write an empty frame without its header.
+            // If the encoder were reused, it would write an empty frame without a header.
             Library::Lz4(_) if bytes == 0 => Ok(lz4().finish()?),
             Library::Lz4(library) => memory.stream(library, parts),
         }
     }
 }
 
-/// Buffers reused for every request. Their pages are already mapped, so a request causes no page
+/// Buffers that are reused for every request. Their pages stay mapped, so requests cause no page
 /// faults.
 #[derive(Default)]
 struct Memory {
     /// The concatenated parts, for libraries that take a single slice.
     joined: Vec<u8>,
-    /// The output of a library. It is copied to a buffer of its exact size, because it is much
-    /// smaller than the bound that a library requires.
+    /// The output of a library. It is copied to a buffer of the exact size, because it is much
+    /// smaller than the upper bound that a library requires.
     out: Vec<u8>,
 }
 
@@ -153,7 +153,7 @@ impl Memory {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         if self.out.len() < bound {
-            // The contents are not needed: free the old buffer before allocating the new one.
+            // The old contents are not needed, so free the old buffer before allocating a new one.
             self.out = Vec::new();
             self.out = vec![0; bound.next_multiple_of(GROWTH_BYTES)];
         }
@@ -170,7 +170,7 @@ impl Memory {
         Ok(self.out[..written].to_vec())
     }
 
-    /// Compresses the parts with a library that takes one part at a time.
+    /// Compresses the parts with a library that accepts one part at a time.
     fn stream(
         &mut self,
         library: &mut FrameEncoder<Vec<u8>>,
@@ -184,7 +184,7 @@ impl Memory {
         Ok(self.out.clone())
     }
 
-    /// Frees the memory of a large request.
+    /// Frees the buffers if a large request has made them too large.
     fn trim(&mut self) {
         for memory in [&mut self.joined, &mut self.out] {
             if memory.capacity() > KEPT_CAPACITY_MAX {

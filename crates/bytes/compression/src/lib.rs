@@ -1,11 +1,11 @@
-//! Compression of complete buffers for the network, in formats that any endpoint can decompress.
+//! Compresses complete buffers for the network, in formats that any endpoint can decompress.
 //!
 //! A separate crate because it cuts a dependency: the compression libraries are compiled and
 //! tuned in one place.
 //!
 //! A [`Compressor`] reuses its state for every buffer: its output memory, and the library's
 //! context, whose creation takes longer than compressing a small request. Each compressed buffer is
-//! self-contained, so a request can be sent again or to another endpoint.
+//! self-contained, so a request can be resent or sent to another endpoint.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All algorithms, in the order of the documentation.
+    /// All algorithms, in the order in which they are documented.
     pub const ALL: [Algorithm; 6] = [
         Algorithm::None,
         Algorithm::Gzip,
@@ -48,7 +48,8 @@ impl Algorithm {
         Algorithm::Lz4,
     ];
 
-    /// Returns the supported levels and the default one; `None` if the algorithm has no levels.
+    /// Returns the supported levels and the default level, or `None` if the algorithm has no
+    /// levels.
     pub fn levels(self) -> Option<(RangeInclusive<u32>, u32)> {
         match self {
             Algorithm::None | Algorithm::Snappy | Algorithm::Lz4 => None,
@@ -57,8 +58,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns the value of the `Content-Encoding` header; `None` without compression. For zlib it
-    /// is `deflate` (RFC 9110).
+    /// Returns the value of the `Content-Encoding` header, or `None` if there is no compression.
+    /// The value for zlib is `deflate` (RFC 9110).
     pub fn content_encoding(self) -> Option<&'static str> {
         match self {
             Algorithm::None => None,
@@ -70,11 +71,12 @@ impl Algorithm {
         }
     }
 
-    /// Checks a configured level.
+    /// Checks a level from the configuration.
     ///
     /// # Errors
     ///
-    /// The error says what is wrong with the level, and what to write instead.
+    /// Returns an error if the algorithm does not support the level. The error says what to use
+    /// instead.
     pub fn check_level(self, level: u32) -> Result<(), String> {
         match self.levels() {
             Some((levels, _)) if levels.contains(&level) => Ok(()),
