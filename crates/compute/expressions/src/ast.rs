@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A node of the syntax tree, with its position in the text.
+/// A node of the syntax tree, and its position in the text.
 #[derive(Clone, Debug)]
 pub struct Expr {
     pub at: usize,
@@ -11,7 +11,7 @@ pub struct Expr {
     pub form: Form,
 }
 
-/// Kinds of syntax nodes.
+/// The kinds of syntax nodes.
 #[derive(Clone, Debug)]
 pub enum Form {
     Null,
@@ -28,9 +28,9 @@ pub enum Form {
     Not(Box<Expr>),
     Negate(Box<Expr>),
     Binary(Operator, Box<Expr>, Box<Expr>),
-    /// Operands of `&&`.
+    /// The operands of `&&`.
     All(Vec<Expr>),
-    /// Operands of `||`.
+    /// The operands of `||`.
     Any(Vec<Expr>),
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
 }
@@ -54,7 +54,7 @@ pub enum Operator {
 
 use Operator::*;
 
-/// Spelling and precedence of the operators.
+/// Spellings and precedences of the operators.
 const OPERATORS: &[(Operator, &str, usize)] = &[
     (Equal, "==", 1),
     (Unequal, "!=", 1),
@@ -71,7 +71,7 @@ const OPERATORS: &[(Operator, &str, usize)] = &[
 ];
 
 impl Operator {
-    /// Returns the operator with this spelling.
+    /// Returns the operator with this symbol.
     pub fn of(symbol: &str) -> Option<Operator> {
         OPERATORS.iter().find(|(_, written, _)| *written == symbol).map(|(operator, ..)| *operator)
     }
@@ -83,7 +83,7 @@ impl Operator {
             .map_or("", |(_, symbol, _)| symbol)
     }
 
-    /// Returns the precedence, 1 to 3. Operators of higher precedence bind more tightly.
+    /// Returns the precedence, from 1 to 3. Operators with a higher precedence bind more tightly.
     pub fn precedence(self) -> usize {
         OPERATORS
             .iter()
@@ -91,8 +91,8 @@ impl Operator {
             .map_or(0, |(.., precedence)| *precedence)
     }
 
-    /// Returns the operator that gives the same result with swapped operands, if this is a
-    /// comparison.
+    /// Returns the operator that produces the same result if the operands are swapped. Returns
+    /// `None` if this is not a comparison.
     pub fn swapped(self) -> Option<Operator> {
         match self {
             Equal | Unequal => Some(self),
@@ -137,7 +137,7 @@ fn for_each_child(form: &Form, mut visit: impl FnMut(&Expr)) {
 }
 
 impl fmt::Display for Expr {
-    /// Writes the expression with all possible parentheses. The text parses as the same expression.
+    /// Writes the expression with all possible parentheses. The text parses to the same expression.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.form {
             Form::Null => write!(out, "null"),

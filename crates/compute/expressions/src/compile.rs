@@ -14,10 +14,11 @@ use millstream_patterns::{PatternUse, pattern_fault};
 use regex::bytes::Regex;
 use std::sync::Arc;
 
-/// Maximum nesting depth of macros. Each level multiplies the steps of the macros inside it.
+/// Maximum nesting depth of macros, because each level multiplies the steps of the macros inside
+/// it.
 const MACRO_DEPTH_MAX: usize = 4;
 
-/// Name of the map of all fields.
+/// Name of the map that contains all fields.
 pub const EVENT: &str = "event";
 
 /// An expression that can be evaluated.
@@ -29,7 +30,7 @@ pub struct Compiled {
 }
 
 /// Compiles an expression. Without `strict`, subexpressions that can never have a value are
-/// accepted and fail when they are evaluated.
+/// accepted, and their evaluation results in an error.
 pub fn compile(expr: &Expr, strict: bool) -> Result<Compiled, Fault> {
     let mut compiler = Compiler { paths: Vec::new(), variables: Vec::new(), strict };
     let (node, types) = compiler.node(expr)?;
@@ -40,7 +41,7 @@ type Typed = (Node, Types);
 
 struct Compiler {
     paths: Vec<Path>,
-    /// Variables of the enclosing macros.
+    /// The variables of the enclosing macros.
     variables: Vec<String>,
     strict: bool,
 }
@@ -81,8 +82,8 @@ impl Compiler {
         }
     }
 
-    /// Returns the path that an expression denotes: `a.b`, `event.a`, `event["a"]`. The path is
-    /// empty for the event as a whole.
+    /// Returns the path that an expression denotes: `a.b`, `event.a`, `event["a"]`. The path of the
+    /// whole event is empty.
     fn path(&self, expr: &Expr) -> Option<Vec<String>> {
         let (operand, part) = match &expr.form {
             Form::Name(name) if self.variable(name).is_some() => return None,
@@ -104,7 +105,7 @@ impl Compiler {
         self.path(expr).is_some_and(|path| path.is_empty())
     }
 
-    /// Returns the index of a path.
+    /// Returns the index of a path. Adds a new path.
     fn field(&mut self, parts: Vec<String>, at: usize) -> Result<usize, Fault> {
         if parts.is_empty() {
             return Err(Fault::new(
@@ -125,7 +126,7 @@ impl Compiler {
         self.variables.iter().rposition(|variable| variable == name)
     }
 
-    /// Rejects a value that never has one of the `wanted` types.
+    /// Rejects a value that can never have one of the `wanted` types.
     fn require(&self, at: usize, types: Types, wanted: Types, what: &str) -> Result<(), Fault> {
         if types.can_be(wanted) || !self.strict {
             return Ok(());
@@ -219,7 +220,7 @@ impl Compiler {
         self.fold_constants(at, Node::Binary(operator, Box::new((a, b))), result)
     }
 
-    /// Folds a node whose operands are all constant.
+    /// Replaces a node with its value if all of its operands are constants.
     fn fold_constants(&self, at: usize, node: Node, types: Types) -> Result<Typed, Fault> {
         let is_constant = match &node {
             Node::Negate(operand) => constant_of(operand).is_some(),
@@ -231,7 +232,7 @@ impl Compiler {
             return Ok((node, types));
         }
         match Evaluation::of_constants(&node) {
-            // Keeps `types` instead of the type of the value, which `dyn` must hide.
+            // Keep `types` instead of the type of the value, because `dyn` must hide the type.
             Ok(value) => Ok((Node::Constant(value), types)),
             Err(error) => {
                 let why = match error {
@@ -369,13 +370,13 @@ fn unknown_function(at: usize, name: &str, is_method: bool) -> Fault {
 }
 
 /// Returns the possible types of the result for operands of these types. The set is empty if the
-/// operator is not defined for any pair of them.
+/// operator is not defined for any combination of them.
 fn result_types(operator: Operator, a: Types, b: Types) -> Types {
     let number_or_same = |a: Types, b: Types| a == b || a.or(b).and(Types::NUMBER) == a.or(b);
     let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));
     let bool_if = |is_defined| if is_defined { Types::BOOL } else { Types::NONE };
     match operator {
-        // `null` can be compared with anything, because any field may be null.
+        // Anything can be compared with `null`, because any field may be null.
         Operator::Equal | Operator::Unequal => {
             bool_if(any(&|a, b| number_or_same(a, b) || a.or(b).can_be(Types::NULL)))
         }

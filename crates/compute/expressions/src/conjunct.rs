@@ -1,4 +1,4 @@
-//! The operands of the top-level `&&` of a condition, in a form that a planner can use.
+//! The operands of a condition's top-level `&&`, in a form that a planner can use.
 
 use crate::ast::{Expr, Form, Operator};
 use crate::kernel::{Kernel, TextTest};
@@ -6,7 +6,7 @@ use crate::literal::Literal;
 use crate::value::Value;
 use crate::{Expression, Fault, compile, parser};
 
-/// The test of a condition, as far as an index or a search over many conditions can use it.
+/// What a condition tests, to the extent that an index or a search over many conditions can use it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test<'e> {
     /// The field equals one of these values.
@@ -19,7 +19,7 @@ pub enum Test<'e> {
     EndsWith(&'e str, &'e [u8]),
     /// The field is a string that matches this pattern.
     Matches(&'e str, &'e str),
-    /// The field is compared with a constant, or only tested for existence.
+    /// The field is compared with a constant, or tested for existence.
     Compare(&'e str),
     /// Any other condition.
     Other,
@@ -27,12 +27,12 @@ pub enum Test<'e> {
 
 impl Expression {
     /// Splits a condition into the operands of its top-level `&&`. A row matches the condition if
-    /// and only if it matches all operands. Operands with macros stay together, because they share
-    /// a limit of steps.
+    /// and only if it matches all operands. Operands that contain macros stay together, because
+    /// they share a step limit.
     ///
     /// # Errors
     ///
-    /// Never fails for a condition that [`Expression::condition`] accepted.
+    /// Never returns an error for a condition that [`Expression::condition`] accepted.
     pub fn conjuncts(&self) -> Result<Vec<Expression>, Fault> {
         let mut operands = Vec::new();
         flatten(parser::parse(&self.text)?, &mut operands);
@@ -52,7 +52,7 @@ impl Expression {
         expressions.collect()
     }
 
-    /// Returns the test of the condition.
+    /// Returns what the condition tests.
     pub fn test(&self) -> Test<'_> {
         let name = |path: &usize| self.compiled.paths[*path].name();
         match &self.kernel {

@@ -1,5 +1,5 @@
-//! Evaluates an expression for one row. This is the reference: evaluation over whole columns must
-//! give the same result.
+//! Evaluates an expression for one row. This is the reference implementation. Evaluation over whole
+//! columns must produce the same result.
 
 use crate::ast::Operator;
 use crate::functions::ARGUMENTS_MAX;
@@ -12,18 +12,18 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Maximum number of steps of an expression per row, shared by all its macros. Without this limit,
-/// a hostile line could stall the agent. Each evaluated node, each element of a macro, and
-/// [`STEP_BYTES`] bytes of text count as one step.
+/// Maximum number of steps that an expression may take per row, including all of its macros.
+/// Without this limit, a hostile line could stall the agent. One step is an evaluated node, an
+/// element of a macro, or [`STEP_BYTES`] bytes of text.
 pub const STEPS_MAX: usize = 1_000_000;
-/// Bytes of text or JSON read per step.
+/// Number of bytes of text or JSON that are read per step.
 const STEP_BYTES: usize = 16;
 
-/// State of the evaluation for one row.
+/// The state of evaluating an expression for one row.
 pub struct Evaluation<'a, 'i> {
     bound: Option<&'a Bound<'i>>,
     row: usize,
-    /// Values of the variables of the enclosing macros.
+    /// The values of the enclosing macros' variables.
     variables: Vec<Value<'a>>,
     steps: usize,
 }
@@ -39,7 +39,7 @@ pub fn evaluate_condition(node: &Node, bound: &Bound<'_>, row: usize) -> Result<
 }
 
 impl<'a> Evaluation<'a, '_> {
-    /// Evaluates a node without fields.
+    /// Evaluates a node that refers to no fields.
     pub fn of_constants(node: &Node) -> Outcome<'static> {
         let mut evaluation = Evaluation { bound: None, row: 0, variables: Vec::new(), steps: 0 };
         evaluation.value(node).map(into_owned)
@@ -75,8 +75,8 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Evaluates nodes that need a large stack frame. Separate from [`Self::value`], so that deep
-    /// expressions use little stack.
+    /// Evaluates nodes that need a large stack frame. This is separate from [`Self::value`], so
+    /// that deeply nested expressions use little stack.
     fn evaluate_large(&mut self, node: &'a Node) -> Outcome<'a> {
         match node {
             Node::List(list) => {
@@ -104,20 +104,20 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Charges steps against the limit of the row.
+    /// Counts steps toward the limit of the row.
     fn charge(&mut self, steps: usize) -> Result<(), Error> {
         self.steps += steps;
         if self.steps > STEPS_MAX { Err(Error::StepLimit) } else { Ok(()) }
     }
 
-    /// Evaluates a node whose value is read completely, and charges steps for the size of the
+    /// Evaluates a node whose value is then read completely, and counts steps for the size of the
     /// value.
     fn read(&mut self, node: &'a Node) -> Outcome<'a> {
         let value = self.value(node)?;
         self.charge(cost(&value)).map(|()| value)
     }
 
-    /// Returns the variable of a macro. Copies a computed string.
+    /// Returns the value of a macro's variable. A computed string is copied.
     fn variable(&mut self, index: usize) -> Outcome<'a> {
         let value = self.variables.get(index).ok_or(Error::Missing)?;
         let steps = if matches!(value, Value::Text(Cow::Owned(_))) { cost(value) } else { 0 };
@@ -144,8 +144,8 @@ impl<'a> Evaluation<'a, '_> {
         raw.map(|raw| raw.value()).transpose()
     }
 
-    /// Evaluates `&&`, or `||` if `decisive` is true. One operand equal to `decisive` decides the
-    /// result, even if other operands have errors.
+    /// Evaluates `&&`, or `||` if `decisive` is true. If one operand equals `decisive`, it decides
+    /// the result, even if other operands result in errors.
     fn joined(&mut self, list: &'a [Node], decisive: bool) -> Outcome<'a> {
         let mut outcome = Ok(!decisive);
         for node in list {
@@ -199,7 +199,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Evaluates a macro for one element. Returns `None` if its condition is false.
+    /// Evaluates a macro's body for one element. Returns `None` if the macro's condition is false.
     fn step(
         &mut self,
         kind: Macro,
@@ -221,7 +221,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 }
 
-/// Returns the steps for reading a whole value.
+/// Returns the number of steps for reading a whole value.
 fn cost(value: &Value<'_>) -> usize {
     match value {
         Value::Text(text) => text.len() / STEP_BYTES,
@@ -236,7 +236,7 @@ fn name_value(name: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(name.as_bytes()))
 }
 
-/// Copies the borrowed parts of a constant.
+/// Converts a constant to an owned value.
 fn into_owned(value: Value<'_>) -> Value<'static> {
     match value {
         Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
@@ -276,7 +276,7 @@ fn binary<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
     }
 }
 
-/// Returns whether a comparison holds for an ordering. Only `!=` holds for NaN.
+/// Returns whether a comparison holds for an ordering. For NaN, only `!=` holds.
 #[inline(always)]
 pub fn holds(operator: Operator, ordering: Option<Ordering>) -> bool {
     match operator {
@@ -306,7 +306,7 @@ fn is_in(value: &Value<'_>, within: &Value<'_>) -> Result<bool, Error> {
 }
 
 /// Returns the type of the result for operands of these types, or no type if the operator is not
-/// defined for these operands.
+/// defined for them.
 pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
     use Operator::{Add, Divide, Multiply, Remainder, Subtract};
     let is = |of_a, of_b| a == of_a && b == of_b;

@@ -1,19 +1,19 @@
-//! Errors in the text of an expression.
+//! Errors in expression texts.
 
 use std::fmt;
 
-/// Reason why an expression is invalid.
+/// The reason why an expression is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Position in bytes from the beginning of the text.
+    /// Position in the text, in bytes.
     pub at: usize,
-    /// Line of the position, starting at 1.
+    /// Line of the position, counted from 1.
     pub line: usize,
-    /// Byte within that line, starting at 1.
+    /// Byte within the line, counted from 1.
     pub column: usize,
-    /// Description of the error.
+    /// What is wrong.
     pub message: String,
-    /// Advice on what to write instead. Empty if unknown.
+    /// What to use instead. Empty if there is no advice.
     pub advice: String,
 }
 
@@ -22,7 +22,7 @@ impl Fault {
         Fault { at, line: 0, column: 0, message: message.into(), advice: advice.into() }
     }
 
-    /// Fills in the line and column of the position in `text`.
+    /// Sets the line and column from the position in `text`.
     pub(crate) fn with_position(self, text: &str) -> Fault {
         let before = &text.as_bytes()[..self.at.min(text.len())];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -43,8 +43,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns "did you mean" with the names in `known` that are similar to `name`, or an empty string
-/// if none is similar.
+/// Returns "did you mean" followed by the names in `known` that are similar to `name`. Returns an
+/// empty string if no name is similar.
 pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     let most = 1 + name.len() / 3;
     let mut similar: Vec<(usize, &str)> =
@@ -64,7 +64,7 @@ pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Str
     }
 }
 
-/// Returns the edit distance, ignoring ASCII case.
+/// Returns the edit distance between two names, ignoring ASCII case.
 fn distance(a: &str, b: &str) -> usize {
     strsim::levenshtein(&a.to_ascii_lowercase(), &b.to_ascii_lowercase())
 }

@@ -1,4 +1,4 @@
-//! The functions of the language, except for macros and `matches`.
+//! The functions of the language, except macros and `matches`.
 
 use crate::fault::Fault;
 use crate::hex;
@@ -10,13 +10,13 @@ use crate::url;
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Maximum number of arguments, including the receiver of a method.
+/// Maximum number of arguments. The receiver of a method counts as an argument.
 pub const ARGUMENTS_MAX: usize = 4;
 
-/// A function and its signature.
+/// A function with its signature.
 pub struct Function {
     pub name: &'static str,
-    /// Whether the function is called as a method. The receiver is then the first argument.
+    /// Whether the function is called as a method. If so, the receiver is the first argument.
     pub is_method: bool,
     /// Types of the parameters.
     pub parameters: &'static [Types],
@@ -54,7 +54,7 @@ const SCALAR: Types =
     Types::BOOL.or(Types::NUMBER).or(Types::TEXT).or(Types::TIME).or(Types::DURATION);
 const TIME_FROM: Types = Types::TEXT.or(Types::TIME).or(Types::INT);
 
-/// All functions. A method and a function of the same name have the same effect.
+/// All functions. A method and a function with the same name have the same effect.
 pub const FUNCTIONS: &[Function] = &[
     function("size", &[SIZED], INT, size),
     method("size", &[SIZED], 1, INT, size),
@@ -119,7 +119,7 @@ pub const OTHER_METHODS: &[&str] = &["matches", "all", "exists", "exists_one", "
 pub const OTHER_FUNCTIONS: &[&str] = &["has", "matches"];
 
 impl Function {
-    /// Returns the function or method called `name`.
+    /// Returns the function or method with this name.
     pub fn find(name: &str, is_method: bool) -> Option<&'static Function> {
         FUNCTIONS.iter().find(|function| function.name == name && function.is_method == is_method)
     }

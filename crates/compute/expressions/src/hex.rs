@@ -1,10 +1,10 @@
-//! Hexadecimal digits of bytes and integers.
+//! Hexadecimal encoding of bytes and integers.
 
 use crate::value::{Error, Outcome, Value};
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Both digits of each byte, so that a byte is one load and one store.
+/// The two digits of each byte, so that encoding a byte takes one load and one store.
 const PAIRS: [[u8; 2]; 256] = {
     let mut pairs = [[0; 2]; 256];
     let mut byte = 0;
@@ -31,7 +31,7 @@ pub const VALUES: [u8; 256] = {
     values
 };
 
-/// Appends two lower-case digits for each byte.
+/// Appends two lowercase digits for each byte.
 pub fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {
     let begin = out.len();
     out.resize(begin + 2 * bytes.len(), 0);
@@ -47,7 +47,8 @@ fn encode(bytes: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// Decodes two digits per byte; returns `None` for an odd number of digits, or any other character.
+/// Decodes two digits per byte. Returns `None` if the number of digits is odd, or if any other
+/// character occurs.
 fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
@@ -60,12 +61,12 @@ fn decode(digits: &[u8]) -> Option<Vec<u8>> {
         high << 4 | low
     };
     let bytes = pairs.iter().map(byte).collect();
-    // A valid digit has no bit above its value.
+    // The value of a valid digit is below 16.
     (seen < 16).then_some(bytes)
 }
 
-/// Function `hex`: returns the digits of a text's bytes, or the 16 digits of an integer's two's
-/// complement.
+/// Implements the `hex` function. Returns the digits of a string's bytes, or the 16 digits of an
+/// integer's two's complement.
 pub fn hex<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     match &values[0] {
         Value::Text(text) => Ok(Value::owned(encode(text))),
@@ -74,12 +75,13 @@ pub fn hex<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// Function `unhex`: returns the bytes that a text encodes in hexadecimal digits.
+/// Implements the `unhex` function. Returns the bytes that a string encodes in hexadecimal.
 pub fn unhex<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     decode(values[0].text()?).map(Value::owned).ok_or(Error::Mistyped)
 }
 
-/// Function `unhexInt`: returns the integer that a text encodes in at most 16 hexadecimal digits.
+/// Implements the `unhexInt` function. Returns the integer that a string encodes in up to 16
+/// hexadecimal digits.
 pub fn unhex_int<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let digits = values[0].text()?;
     let value = digits

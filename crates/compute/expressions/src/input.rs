@@ -1,4 +1,4 @@
-//! The input of an expression: rows of a batch.
+//! The input of an expression: the rows of a batch.
 
 use crate::json::Walk;
 use crate::value::{Error, Value};
@@ -8,27 +8,28 @@ use std::sync::Arc;
 /// The rows of a batch.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The bytes that cells refer to.
+    /// The bytes to which cells refer.
     pub block: &'a [u8],
     /// Number of rows in the batch.
     pub rows: usize,
-    /// The selected rows as ascending, separate ranges: (first row, row after the last row).
+    /// The selected rows as ascending ranges without overlaps: first row, and row after the last
+    /// one.
     pub runs: &'a [(usize, usize)],
-    /// Resolves a name. Called once per name and batch.
+    /// Resolves a name to a field. Called once per name and batch.
     pub field: &'a dyn Fn(&str) -> Option<Field<'a>>,
-    /// Members of events without a column, as cells of [`Kind::Members`].
+    /// Members of the events that have no column, as cells of [`Kind::Members`].
     pub rest: Option<&'a Column>,
 }
 
-/// The values of a name in a batch.
+/// The values of a field in a batch.
 #[derive(Clone, Copy)]
 pub enum Field<'a> {
-    /// A cell per row.
+    /// One cell per row.
     Column(ColumnView<'a>),
-    /// Strings that apply to many rows, each with the first row it applies to, ascending. Rows
-    /// before the first string have no value.
+    /// Strings that each apply to many rows, with the first row to which they apply, in ascending
+    /// order. Rows before the first string have no value.
     Constants(&'a [(usize, &'a str)]),
-    /// A time per row, in nanoseconds since 1970.
+    /// One time per row, in nanoseconds since 1970.
     Times(&'a [i64]),
 }
 
@@ -38,17 +39,17 @@ impl<'a> From<&'a Column> for Field<'a> {
     }
 }
 
-/// Counts, by reason, of rows whose condition was false, or whose computed field has no value,
+/// Numbers of rows, by reason, whose condition was false or whose computed field has no value
 /// because of an error. A row counts once, and only if the error affects the result:
 /// `error || true` is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// A field, member or element is missing.
     pub missing_field: u64,
-    /// A value has the wrong type, or a string the wrong format, for the operation.
+    /// A value has the wrong type for the operation, or a string has the wrong format.
     pub type_error: u64,
-    /// A number is out of range, a divisor is zero, or the result exceeds the maximum size of
-    /// values.
+    /// A number is out of range, a divisor is zero, or the result exceeds the maximum size of a
+    /// value.
     pub arithmetic_error: u64,
     /// The expression exceeded the maximum number of steps per event.
     pub step_limit: u64,
@@ -65,12 +66,12 @@ impl Counts {
     }
 }
 
-/// The names that lead to a value: `a.b` is the column `a.b`, or the member `b` of the objects in
+/// The names that lead to a value. `a.b` is the column `a.b`, or the member `b` of the objects in
 /// `a`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     parts: Arc<[String]>,
-    /// The whole path, then the path without its last part, and so on.
+    /// The whole path, the path without its last part, and so on.
     names: Vec<String>,
 }
 
@@ -80,12 +81,12 @@ impl Path {
         Path { parts: parts.into(), names }
     }
 
-    /// Returns the whole path, separated by dots.
+    /// Returns the whole path, with dots between its parts.
     pub fn name(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Resolves the locations of the path's values in a batch.
+    /// Resolves where the path's values are in a batch.
     fn bind<'a>(&self, input: &Input<'a>) -> Vec<Location<'a>> {
         let len = self.parts.len();
         let location = |field, first| Location { field, parts: self.parts.clone(), first };
@@ -97,16 +98,16 @@ impl Path {
     }
 }
 
-/// A field, and the path of members within its values.
+/// A field, and the path to the member within its values.
 struct Location<'a> {
     field: Field<'a>,
     parts: Arc<[String]>,
-    /// Index of the first path part that is a member.
+    /// Index of the first part of the path that is a member.
     first: usize,
 }
 
 impl<'a> Location<'a> {
-    /// Returns the location of a whole field.
+    /// Returns the location of a whole field's values.
     fn whole(field: Field<'a>) -> Location<'a> {
         Location { field, parts: Arc::default(), first: 0 }
     }
@@ -116,14 +117,14 @@ impl<'a> Location<'a> {
     }
 }
 
-/// A value that has not been decoded.
+/// A value that is not decoded yet.
 #[derive(Clone, Copy)]
 pub enum Raw<'a> {
     Cell(Cell<'a>),
     Time(i64),
 }
 
-/// The paths of an expression, resolved for a batch.
+/// The paths of an expression, resolved for one batch.
 pub struct Bound<'a> {
     pub input: Input<'a>,
     locations: Vec<Vec<Location<'a>>>,
@@ -134,7 +135,7 @@ impl<'a> Bound<'a> {
         Bound { input: *input, locations: paths.iter().map(|path| path.bind(input)).collect() }
     }
 
-    /// Returns the field of a path, if all its values are in that field.
+    /// Returns the field of a path if all of the path's values are in that field.
     pub fn single_field(&self, path: usize) -> Option<Field<'a>> {
         match &self.locations[path][..] {
             [location] if location.members().is_empty() => Some(location.field),
@@ -147,7 +148,7 @@ impl<'a> Bound<'a> {
         self.locations[path].iter().find_map(|location| self.resolve(location, row))
     }
 
-    /// Returns the value of a field by a computed name.
+    /// Returns the value of a field whose name was computed.
     pub fn named(&self, name: &str, row: usize) -> Option<Raw<'a>> {
         let known =
             (self.input.field)(name).and_then(|field| self.resolve(&Location::whole(field), row));

@@ -1,21 +1,22 @@
-//! Reads JSON arrays and objects lazily, without parsing them as a whole. Nesting is counted
-//! instead of recursing, so that no input can overflow the stack. Invalid JSON ends the iteration.
+//! Lazy reading of JSON arrays and objects, without parsing them as a whole. Nesting is counted
+//! instead of using recursion, so that no input can overflow the stack. Invalid JSON ends the
+//! iteration.
 
 use memchr::memchr2;
 use millstream_columns::{Value, unescape};
 
-/// Iterates over the members or elements of a container, one level deep.
+/// Iterates over the members or elements at the top level of a container.
 pub struct Walk<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Walk<'a> {
-    /// Iterates over an array or object, given with its brackets.
+    /// Iterates over an array or object, which is given with its brackets.
     pub fn container(text: &'a [u8]) -> Walk<'a> {
         Walk { rest: text.get(1..text.len().saturating_sub(1)).unwrap_or(&[]) }
     }
 
-    /// Iterates over members without brackets.
+    /// Iterates over members that are given without brackets.
     pub fn members(text: &'a [u8]) -> Walk<'a> {
         Walk { rest: text }
     }

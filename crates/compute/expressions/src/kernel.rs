@@ -1,5 +1,5 @@
-//! Evaluates conditions over whole columns: one loop per comparison, without a value per row.
-//! `eval.rs` evaluates all other expressions row by row.
+//! Evaluates conditions over whole columns, with one loop per comparison and without creating a
+//! value per row. `eval.rs` evaluates all other expressions row by row.
 
 use crate::ast::Operator;
 use crate::eval::{evaluate_condition, holds};
@@ -14,10 +14,10 @@ use memchr::memmem::Finder;
 use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
 
-/// Maximum length of a list of strings for which linear search is faster than binary search.
+/// Maximum length of a list of strings for which a linear search is faster than a binary search.
 const LINEAR_MAX: usize = 8;
 
-/// A condition prepared for columns.
+/// A condition that is prepared for evaluation over columns.
 #[derive(Debug)]
 pub enum Kernel {
     Constant(bool),
@@ -28,12 +28,12 @@ pub enum Kernel {
     /// A boolean field.
     Field(usize),
     Not(Box<Kernel>),
-    /// Operands of `&&` if the decisive verdict is [`FALSE`], of `||` if it is [`TRUE`].
+    /// The operands of `&&` if the decisive verdict is [`FALSE`], or of `||` if it is [`TRUE`].
     Joined(Vec<Kernel>, Verdict),
     Row(Node),
 }
 
-/// A predicate on strings.
+/// A string predicate.
 #[derive(Debug)]
 pub enum TextTest {
     StartsWith(Box<[u8]>),
@@ -45,7 +45,7 @@ pub enum TextTest {
 /// The elements of a literal list.
 #[derive(Debug)]
 pub struct Set {
-    /// Strings of the list; sorted, like the integers.
+    /// The strings in the list, sorted like the integers.
     texts: Vec<Box<[u8]>>,
     ints: Vec<i64>,
 }
@@ -117,8 +117,8 @@ impl Kernel {
         }
     }
 
-    /// Counts the parts with macros. Each part has a separate step limit per row, so at most one
-    /// part may have macros.
+    /// Returns the number of parts that contain macros. Each part has a separate step limit per
+    /// row, so at most one part may contain macros.
     pub fn macros(&self) -> usize {
         match self {
             Kernel::Not(operand) => operand.macros(),
@@ -128,7 +128,7 @@ impl Kernel {
         }
     }
 
-    /// Writes the verdict of each selected row to its position in `out`.
+    /// Writes the verdict of each selected row to the row's position in `out`.
     pub fn run(
         &self,
         bound: &Bound<'_>,
@@ -170,8 +170,8 @@ impl Kernel {
     }
 }
 
-/// Converts the operands of `&&` or `||`. Adjacent operands with macros become one part, so that
-/// they share the step limit of a row.
+/// Converts the operands of `&&` or `||`. Adjacent operands that contain macros become one part, so
+/// that they share the step limit of a row.
 fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
     let (mut parts, mut macros) = (Vec::new(), Vec::new());
     let take = |macros: &mut Vec<Node>| match macros.len() {
@@ -190,7 +190,7 @@ fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
     parts
 }
 
-/// Evaluates each part only for the rows that the previous parts have not decided.
+/// Evaluates each part only for the rows that previous parts have not decided.
 fn joined(
     parts: &[Kernel],
     decisive: Verdict,
@@ -213,7 +213,7 @@ fn joined(
             if undecided.len() == selected.count() { selected } else { Selected::Rows(&undecided) };
         part.run(bound, remaining, &mut verdicts, scratch);
         remaining.each(|row| {
-            // Keeps the first error, unless this part decides the row.
+            // Keep the first error, unless this part decides the row.
             if verdicts[row] == decisive || out[row] <= TRUE {
                 out[row] = verdicts[row];
             }
@@ -222,8 +222,8 @@ fn joined(
     scratch.give_back(undecided, verdicts);
 }
 
-/// Buffers that evaluations share, so that a condition over few rows does not allocate or clear a
-/// byte per row of the batch.
+/// Buffers that evaluations share, so that evaluating a condition for a few rows does not allocate
+/// or clear one byte per row of the batch.
 #[derive(Debug, Default)]
 pub struct Scratch {
     rows: Vec<Vec<u32>>,
@@ -235,7 +235,8 @@ impl Scratch {
         self.rows.pop().unwrap_or_default()
     }
 
-    /// Returns verdicts for at least `rows` rows. Their values are left from an earlier evaluation.
+    /// Returns verdicts for at least `rows` rows. Their values are left over from an earlier
+    /// evaluation.
     pub(crate) fn verdicts(&mut self, rows: usize) -> Vec<Verdict> {
         let mut verdicts = self.verdicts.pop().unwrap_or_default();
         if verdicts.len() < rows {
@@ -266,8 +267,8 @@ fn text_test(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
     Some((*path, test))
 }
 
-/// Compares a value of another type, or a missing value. Without an operator, the comparison is a
-/// string predicate.
+/// Compares a value of another type, or a missing value. `None` as the operator means a string
+/// predicate.
 #[cold]
 fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
     match (Value::of_cell(cell), operator) {
@@ -317,7 +318,7 @@ impl Cells<'_, '_> {
         });
     }
 
-    /// Computes the verdict of each constant once, for all its rows.
+    /// Computes the verdict of each constant once, and sets it for all of its rows.
     fn each_constant(
         &self,
         list: &[(usize, &str)],
@@ -463,10 +464,10 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
     }
 }
 
-/// Bytes of a string that are compared at once.
+/// Number of bytes of a string that are compared at once.
 const HEAD_BYTES: usize = 8;
 
-/// The prefix of a string: its first bytes as an integer, and a mask of the significant bytes.
+/// The prefix of a string: the first bytes as an integer, and a mask of the significant bytes.
 struct Head {
     word: u64,
     mask: u64,
@@ -481,8 +482,8 @@ impl Head {
         Head { word: u64::from_le_bytes(word), mask }
     }
 
-    /// Returns whether a string inside the block starts with the prefix, without a check of the
-    /// string's length. Returns `None` for all other cells.
+    /// Returns whether a string inside the block starts with the prefix. The string's length need
+    /// not be checked first. Returns `None` for any other cell.
     #[inline(always)]
     fn starts_with_at(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
         if cell.kind() != Kind::Text || cell.is_own() {
@@ -493,7 +494,7 @@ impl Head {
     }
 }
 
-/// Parses up to seven digits inside the block at once. Returns `None` for all other cells.
+/// Parses up to seven digits inside the block at once. Returns `None` for any other cell.
 #[inline(always)]
 fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -502,19 +503,19 @@ fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
         return None;
     }
     let bytes = block.get(cell.start()..cell.start() + 8)?.try_into().ok()?;
-    // Aligns the digits to the end and pads them with leading zeros.
+    // Shifts the digits to the end and pads them with leading zeros.
     let text = u64::from_le_bytes(bytes) << (64 - 8 * len) | ZEROS >> (8 * len);
     let digits = text ^ ZEROS;
     let is_digits =
         (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0 == 0;
-    // Joins neighboring digits into numbers of two, then four, then eight digits.
+    // Combines neighboring digits into numbers with two, four, and then eight digits.
     let pairs = digits.wrapping_mul(10 << 8 | 1) >> 8 & 0x00FF_00FF_00FF_00FF;
     let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
     let value = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
     is_digits.then_some(value as i64)
 }
 
-/// The integers for which a comparison holds: those inside or those outside of a range.
+/// The integers for which a comparison holds: either inside or outside a range.
 #[derive(Clone, Copy)]
 struct Range {
     first: i64,
@@ -535,7 +536,7 @@ fn range(operator: Operator, literal: i64) -> Range {
 }
 
 impl Range {
-    /// Returns the verdict for a value. Branchless, because the values of rows are unpredictable.
+    /// Returns the verdict for a value. Branchless, because values are unpredictable.
     #[inline(always)]
     fn verdict(self, value: i64) -> Verdict {
         Verdict::from(((value >= self.first) & (value <= self.last)) ^ self.is_inverted)
@@ -568,7 +569,8 @@ fn compare_text(cell: Cell<'_>, operator: Operator, literal: &[u8]) -> Verdict {
 }
 
 impl Set {
-    /// Creates a set from a list that has only strings and integers.
+    /// Creates a set from a list. Returns `None` if the list contains anything except strings and
+    /// integers.
     fn new(list: &Value<'static>) -> Option<Set> {
         let Value::List(list) = list else { return None };
         let mut set = Set { texts: Vec::new(), ints: Vec::new() };

@@ -1,4 +1,4 @@
-//! Splits the text of an expression into tokens.
+//! Splits an expression's text into tokens.
 
 use crate::fault::Fault;
 
@@ -10,19 +10,19 @@ pub enum Token {
     Double(f64),
     Text(String),
     Name(String),
-    /// A name between backticks, which may contain any character.
+    /// A name in backticks, which may contain any character.
     Quoted(String),
     Symbol(&'static str),
     End,
 }
 
-/// All symbols. A symbol comes before its prefixes.
+/// All symbols. Each symbol is listed before its prefixes.
 const SYMBOLS: &[&str] = &[
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",",
     "(", ")", "[", "]", "{", "}",
 ];
 
-/// Tokens of other languages, and what to write instead.
+/// Tokens of other languages, and what to use instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("=~", "use `text.matches(\"pattern\")`"),
     ("=", "use `==` to compare"),
@@ -31,7 +31,7 @@ const FOREIGN: &[(&str, &str)] = &[
     (";", "an expression is one value; join conditions with `&&`"),
 ];
 
-/// Returns the tokens of a text with their positions, followed by [`Token::End`].
+/// Returns the tokens of a text and their positions, followed by [`Token::End`].
 pub fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Fault> {
     let mut lexer = Lexer { text, at: 0 };
     let mut tokens = Vec::new();
@@ -121,7 +121,7 @@ impl<'t> Lexer<'t> {
         Err(Fault::new(self.at, format!("unexpected character `{character}`"), advice))
     }
 
-    /// Reads a number such as `12`, `0x1F`, `12u`, `1.5`, `.5`, `1e3`.
+    /// Reads a number, such as `12`, `0x1F`, `12u`, `1.5`, `.5` or `1e3`.
     fn number(&mut self) -> Result<Token, Fault> {
         let (start, rest) = (self.at, self.rest());
         let fault =
@@ -178,7 +178,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Reads `"text"`, `'text'`, or either with triple quotes.
+    /// Reads a string: `"text"`, `'text'`, or either with triple quotes.
     fn string(&mut self, is_raw: bool) -> Result<Token, Fault> {
         let (start, rest) = (self.at, self.rest());
         let triple = ["\"\"\"", "'''"].into_iter().find(|quotes| rest.starts_with(quotes));

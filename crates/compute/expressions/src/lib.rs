@@ -1,13 +1,12 @@
-//! Conditions and computed fields: a subset of the Common Expression Language over columns.
+//! Conditions and computed fields, in a subset of the Common Expression Language, over columns.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! An expression is parsed once ([`Expression::new`]) and then evaluated for the selected rows of a
-//! batch at a time, as a condition ([`Expression::matches`]) or as a field
-//! ([`Expression::compute`]). A comparison of a field with a constant is a loop over the column.
-//! All other expressions are evaluated row by row, with the same result. `docs/expressions.md`
+//! An expression is parsed once ([`Expression::new`]) and then evaluated for the selected rows of
+//! one batch at a time, as a condition ([`Expression::matches`]) or as a field
+//! ([`Expression::compute`]). Comparing a field with a constant is a loop over the column. All
+//! other expressions are evaluated row by row, with the same result. `docs/expressions.md`
 //! describes the language.
-//! the language.
 
 #![forbid(unsafe_code)]
 
@@ -70,18 +69,19 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// The error says what is wrong, where, and what to write instead: errors of syntax, unknown
-    /// functions, and type errors as far as they can be found without data.
+    /// Returns an error if the syntax is invalid, a function is unknown, or the types are wrong as
+    /// far as this can be determined without data. The error says what is wrong, where it is, and
+    /// what to use instead.
     pub fn new(text: &str) -> Result<Expression, Fault> {
         Expression::parse(text, true).map_err(|fault| fault.with_position(text))
     }
 
-    /// Parses an expression that is used as a condition.
+    /// Parses an expression that will be used as a condition.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Expression::new`], and an error if the expression can never be a
-    /// boolean.
+    /// Returns the same errors as [`Expression::new`], and an error if the expression can never be
+    /// a boolean.
     pub fn condition(text: &str) -> Result<Expression, Fault> {
         let expression = Expression::new(text)?;
         if expression.compiled.types.can_be(Types::BOOL) {
@@ -92,13 +92,13 @@ impl Expression {
         Err(Fault::new(0, message, "compare it with something, as in `x != 0`").with_position(text))
     }
 
-    /// Returns the expression of a field by its path: `a.b` is the field called `a.b`, else the
-    /// member `b` of `a`. Unlike in the text of an expression, a part may have any characters
-    /// except dots.
+    /// Returns the expression for a field path. `a.b` is the field `a.b`, or otherwise the member
+    /// `b` of `a`. Unlike in the text of an expression, a part may contain any characters except
+    /// dots.
     ///
     /// # Errors
     ///
-    /// Never fails for a nonempty path.
+    /// Never returns an error if the path is not empty.
     pub fn field(path: &str) -> Result<Expression, Fault> {
         let event = Expr::new(0, Form::Name(EVENT.to_owned()));
         let member =
@@ -111,8 +111,8 @@ impl Expression {
     }
 
     fn of(expr: &Expr, text: &str, strict: bool) -> Result<Expression, Fault> {
-        // The tree is compiled twice, for columns and for single rows: sharing parts is not worth
-        // the effort.
+        // The tree is compiled twice, once for columns and once for single rows, because sharing
+        // parts would not be worth the effort.
         let mut kernel = Kernel::new(compile(expr, strict)?.node);
         if kernel.macros() > 1 {
             kernel = Kernel::Row(compile(expr, strict)?.node);
@@ -120,14 +120,15 @@ impl Expression {
         Ok(Expression { text: text.to_owned(), compiled: compile(expr, strict)?, kernel })
     }
 
-    /// Returns the distinct names of the fields that the expression refers to, with dots between
-    /// their parts. Computed names such as `event[name]` are not included.
+    /// Returns the distinct names of the fields to which the expression refers, with dots between
+    /// the parts. Computed names such as `event[name]` are not included.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.compiled.paths.iter().map(|path| path.name())
     }
 
-    /// Evaluates the condition for the selected rows. `out` gets a bit per row: bit `row % 64` of
-    /// word `row / 64`. Rows without a result do not match and are counted.
+    /// Evaluates the condition for the selected rows. `out` receives one bit per row: bit
+    /// `row % 64` of word `row / 64`. Rows whose evaluation results in an error do not match and
+    /// are counted.
     pub fn matches(&self, input: &Input<'_>, out: &mut Vec<u64>, counts: &mut Counts) {
         let verdicts = self.verdicts(&Bound::new(&self.compiled.paths, input));
         out.clear();
@@ -144,9 +145,9 @@ impl Expression {
         }
     }
 
-    /// Evaluates the condition for some rows, given in ascending order, and removes the rows that
-    /// do not match. The cost depends only on the number of these rows, not on the size of the
-    /// batch. Rows without a result are counted.
+    /// Evaluates the condition for these rows, which must be ascending, and removes the rows that
+    /// do not match. The cost depends only on the number of rows, not on the size of the batch.
+    /// Rows whose evaluation results in an error are counted.
     pub fn retain(
         &self,
         input: &Input<'_>,
@@ -165,9 +166,10 @@ impl Expression {
         scratch.give_back_verdicts(verdicts);
     }
 
-    /// Evaluates the expression for the selected rows. A row without a result gets no value and is
-    /// counted. Timestamps become [`Kind::Time`](millstream_columns::Kind::Time), durations strings
-    /// such as `1.5s`, lists and maps JSON. Values inside the block are not copied.
+    /// Evaluates the expression for the selected rows. A row whose evaluation results in an error
+    /// gets no value and is counted. Timestamps become
+    /// [`Kind::Time`](millstream_columns::Kind::Time), durations become strings such as `1.5s`, and
+    /// lists and maps become JSON. Values inside the block are not copied.
     pub fn compute(&self, input: &Input<'_>, counts: &mut Counts) -> ColumnBuilder {
         let bound = Bound::new(&self.compiled.paths, input);
         if self.compiled.types.is_same(Types::BOOL) {
@@ -176,7 +178,7 @@ impl Expression {
         output::compute(&self.compiled.node, &bound, counts)
     }
 
-    /// Evaluates the condition for the selected rows; the verdicts of other rows are false.
+    /// Evaluates the condition for the selected rows. The verdicts of all other rows are false.
     fn verdicts(&self, bound: &Bound<'_>) -> Vec<Verdict> {
         let mut verdicts = vec![FALSE; bound.input.rows];
         let selected = Selected::Runs(bound.input.runs);
@@ -186,8 +188,8 @@ impl Expression {
 }
 
 /// Formats an expression with all possible parentheses. Two texts with the same canonical form are
-/// the same expression, and the canonical form parses as the same expression. It may be too long or
-/// too deep to be parsed.
+/// the same expression, and the canonical form parses to the same expression. However, the
+/// canonical form may be too long or too deeply nested to parse.
 ///
 /// # Errors
 ///

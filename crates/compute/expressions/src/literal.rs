@@ -1,10 +1,10 @@
-//! Literals that fields are compared with.
+//! Literals with which fields are compared.
 
-/// A value that a field is compared with.
+/// A value with which a field is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Literal<'e> {
-    /// A string: equal only to strings.
+    /// A string, which equals only strings.
     Text(&'e [u8]),
-    /// An integer: equal to every number of the same value.
+    /// An integer, which equals every number with the same value.
     Int(i64),
 }

@@ -1,4 +1,4 @@
-//! A compiled expression: names are resolved to fields, calls to functions.
+//! Compiled expressions, in which names are resolved to fields, and calls to functions.
 
 use crate::ast::Operator;
 use crate::functions::Function;
@@ -9,13 +9,13 @@ use regex::bytes::Regex;
 #[derive(Debug)]
 pub enum Node {
     Constant(Value<'static>),
-    /// A path, by index.
+    /// The value of a path, given by its index.
     Field(usize),
     /// Whether a path has a value.
     HasField(usize),
-    /// A field with a computed name.
+    /// A field whose name is computed.
     NamedField(Box<Node>),
-    /// Whether a field with a computed name exists.
+    /// Whether a field whose name is computed exists.
     HasNamedField(Box<Node>),
     Member(Box<Node>, String),
     HasMember(Box<Node>, String),
@@ -30,13 +30,13 @@ pub enum Node {
     Conditional(Box<(Node, Node, Node)>),
     Call(&'static Function, Vec<Node>),
     Matches(Box<Node>, Regex),
-    /// The variable of a macro, counted from the outermost macro.
+    /// The variable of a macro. Macros are counted from the outermost one.
     Variable(usize),
     Macro(Macro, Box<MacroParts>),
 }
 
 impl Node {
-    /// Returns whether the node contains a macro, whose cost depends on the data.
+    /// Returns whether the node contains a macro, because the cost of a macro depends on the data.
     pub fn has_macro(&self) -> bool {
         match self {
             Node::Constant(_) | Node::Field(_) | Node::HasField(_) | Node::Variable(_) => false,
@@ -78,7 +78,7 @@ pub enum Macro {
 #[derive(Debug)]
 pub struct MacroParts {
     pub over: Node,
-    /// Condition that selects the elements; only for `map` with three arguments.
+    /// Condition that selects elements. Used only for `map` with three arguments.
     pub condition: Option<Node>,
     pub body: Node,
 }

@@ -1,4 +1,4 @@
-//! Writes computed values as cells.
+//! Conversion of computed values to cells.
 
 use crate::eval::evaluate;
 use crate::input::{Bound, Counts, Input, Raw, kind_of};
@@ -24,7 +24,7 @@ pub fn compute(node: &Node, bound: &Bound<'_>, counts: &mut Counts) -> ColumnBui
     builder
 }
 
-/// Returns the cells of a condition for the selected rows.
+/// Returns the results of a condition as cells, for the selected rows.
 pub fn of_verdicts(verdicts: &[Verdict], input: &Input<'_>, counts: &mut Counts) -> ColumnBuilder {
     let mut builder = ColumnBuilder::new(input.rows);
     Selected::Runs(input.runs).each(|row| match error_of(verdicts[row]) {
@@ -57,8 +57,8 @@ fn cell(
     }
 }
 
-/// Returns a cell for these bytes. The cell refers to the block if the bytes are inside it;
-/// otherwise the bytes are copied.
+/// Returns a cell for these bytes. If the bytes are inside the block, the cell refers to the block.
+/// Otherwise, the bytes are copied.
 fn cell_for(kind: Kind, bytes: &[u8], block: &[u8], out: &mut ColumnBuilder) -> Cell {
     if matches!(kind, Kind::Absent | Kind::Null | Kind::False | Kind::True) {
         return Cell::constant(kind);
@@ -117,7 +117,7 @@ pub fn push_json(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the name of a member, which is a string in JSON. Keys of other types are converted.
+/// Appends the name of a member, which must be a string in JSON. Other keys are converted.
 fn push_key(key: &Value<'_>, out: &mut Vec<u8>) {
     match key {
         Value::Text(text) => push_json_string(text, out),

@@ -4,12 +4,12 @@ use crate::ast::{Expr, Form, Operator};
 use crate::fault::{Fault, did_you_mean};
 use crate::lexer::{Token, tokens};
 
-/// Maximum size of an expression in bytes. A longer expression is probably generated, and better
+/// Maximum size of an expression in bytes. A longer expression is probably generated, and should be
 /// written as a list.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Maximum nesting of parentheses, brackets and conditionals, each of which uses stack.
+/// Maximum nesting depth of parentheses, brackets and conditionals, because each level uses stack.
 pub const NESTING_MAX: usize = 64;
-/// Maximum height of an expression: each level uses stack during evaluation.
+/// Maximum height of an expression, because each level uses stack during evaluation.
 pub const HEIGHT_MAX: usize = 250;
 
 /// Reserved words of the language.
@@ -33,7 +33,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// Keywords of other languages, and what to write instead.
+/// Keywords of other languages, and what to use instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("and", "use `&&`"),
     ("or", "use `||`"),
@@ -125,7 +125,7 @@ impl Parser {
         }
     }
 
-    /// Parses `condition ? value : value`, or an expression of higher precedence.
+    /// Parses `condition ? value : value`, or an expression with a higher precedence.
     fn conditional(&mut self) -> Parsed {
         self.nesting += 1;
         if self.nesting > NESTING_MAX {
@@ -173,7 +173,7 @@ impl Parser {
         }
     }
 
-    /// Parses left-associative operators of at least this precedence.
+    /// Parses left-associative operators with at least this precedence.
     fn binary(&mut self, precedence: usize) -> Parsed {
         let mut left = self.unary()?;
         loop {
@@ -221,7 +221,7 @@ impl Parser {
         Ok(expr)
     }
 
-    /// Parses members, calls and indices after a value.
+    /// Parses members, calls and indexes that follow a value.
     fn postfix(&mut self, mut expr: Expr) -> Parsed {
         loop {
             let at = self.at();

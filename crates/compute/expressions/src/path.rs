@@ -1,18 +1,19 @@
-//! Paths within JSON, in the syntax of expressions: `request.items[0]["user-agent"]`.
+//! Paths to values in JSON, in the syntax of expressions: `request.items[0]["user-agent"]`.
 
 use crate::fault::Fault;
 use crate::lexer::{Token, tokens};
 use crate::parser::TEXT_BYTES_MAX;
 use millstream_columns::Step;
 
-/// Maximum number of steps of a path.
+/// Maximum number of steps in a path.
 pub const STEPS_MAX: usize = 32;
 
-/// Parses a path within JSON: names separated by dots, indexes and quoted names in brackets.
+/// Parses a path to a value in JSON: names separated by dots, and indexes and quoted names in
+/// brackets.
 ///
 /// # Errors
 ///
-/// Fails if the text is not a path, or if the path has more than [`STEPS_MAX`] steps.
+/// Returns an error if the text is not a path, or if the path has more than [`STEPS_MAX`] steps.
 pub fn json_path(text: &str) -> Result<Vec<Step>, Fault> {
     steps(text).map_err(|fault| fault.with_position(text))
 }
@@ -40,7 +41,7 @@ fn steps(text: &str) -> Result<Vec<Step>, Fault> {
 /// A token and its position.
 type Placed = (usize, Token);
 
-/// Returns the step at the start of `tokens`, and the remaining tokens; `None` at the end.
+/// Returns the step at the start of `tokens` and the remaining tokens, or `None` at the end.
 fn step(tokens: &[Placed], is_first: bool) -> Result<Option<(Step, &[Placed])>, Fault> {
     let (step, rest) = match tokens {
         [(_, Token::End)] if !is_first => return Ok(None),
@@ -68,7 +69,7 @@ fn element(index: u64, at: usize) -> Result<u32, Fault> {
     u32::try_from(index).map_err(fault)
 }
 
-/// Returns the error for tokens that do not begin with a step.
+/// Returns the error for tokens that do not start with a step.
 fn not_a_step(tokens: &[Placed]) -> Fault {
     let (at, first) = tokens.first().map_or((0, &Token::End), |(at, token)| (*at, token));
     match first {

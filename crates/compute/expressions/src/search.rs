@@ -1,4 +1,5 @@
-//! Finds the rows that contain a string, with one search over the block instead of one per row.
+//! Finds the rows that contain a string, with one search over the block instead of one search per
+//! row.
 
 use crate::verdict::{FALSE, MISSING, TRUE, Verdict};
 use memchr::memmem::Finder;
@@ -13,9 +14,9 @@ impl std::fmt::Debug for Search {
     }
 }
 
-/// Searches the block from the first to the last selected cell. Returns false if a search per cell
-/// is faster: if the cells are not in the order of the block, or cover less than half of it.
-/// `of_cell` evaluates cells that are not plain strings in the block.
+/// Searches the block from the first to the last selected cell. Returns false if one search per
+/// cell would be faster, because the cells are not in block order or cover less than half of the
+/// block. `of_cell` evaluates cells that are not plain strings in the block.
 pub fn contains(
     search: &Search,
     block: &[u8],
@@ -44,7 +45,7 @@ pub fn contains(
 }
 
 /// Sets the verdict of the row whose cell is the first to end after a hit. Returns the position at
-/// which the search continues.
+/// which to continue the search.
 fn next_start(
     search: &Search,
     block: &[u8],
@@ -53,7 +54,7 @@ fn next_start(
     end: usize,
     out: &mut Verdict,
 ) -> usize {
-    // The hit may be before the cell or cross its end. In that case the cell is searched
+    // The hit may be before the cell or extend past its end. In that case, the cell is searched
     // separately.
     let is_inside = hit >= start && hit + search.0.needle().len() <= end;
     *out = if is_inside || search.0.find(&block[start..end]).is_some() { TRUE } else { FALSE };
@@ -65,8 +66,8 @@ fn is_plain(cell: Cell) -> bool {
     cell.kind() == Kind::Text && !cell.is_own()
 }
 
-/// Evaluates the cells that are not plain, and sets the verdict of all other cells to [`FALSE`].
-/// Returns the span of the plain cells, if they are in the order of the block and cover at least
+/// Evaluates the cells that are not plain strings, and sets the verdicts of all other cells to
+/// [`FALSE`]. Returns the span of the plain cells if they are in block order and cover at least
 /// half of the span.
 fn prepare(
     block: &[u8],

@@ -1,10 +1,10 @@
-//! String functions. Positions count characters. In a string that is not UTF-8, each invalid
+//! String functions. Positions are in characters. In a string that is not valid UTF-8, each invalid
 //! sequence counts as U+FFFD.
 
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Maximum size of a computed string in bytes, so that an expression cannot multiply a line without
+/// Maximum size of a computed string in bytes, so that an expression cannot repeat a line without
 /// limit.
 pub const COMPUTED_BYTES_MAX: usize = 16 << 20;
 
@@ -18,7 +18,7 @@ pub fn characters(text: &[u8]) -> usize {
         .sum()
 }
 
-/// Decodes a string, replacing invalid UTF-8.
+/// Decodes a string. Replaces invalid UTF-8.
 fn chars<'a>(text: &Cow<'a, [u8]>) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => String::from_utf8_lossy(text),
@@ -33,8 +33,8 @@ fn part<'a>(text: &Cow<'a, str>, start: usize, end: usize) -> Value<'a> {
     })
 }
 
-/// Returns the byte offset of a character by its index. The index after the last character returns
-/// the end.
+/// Returns the byte offset of the character at an index. The index after the last character is the
+/// end.
 fn offset(text: &str, index: i64) -> Result<usize, Error> {
     let index = usize::try_from(index).map_err(|_| Error::Missing)?;
     let mut offsets = text.char_indices().map(|(at, _)| at).chain([text.len()]);
@@ -76,12 +76,12 @@ pub fn last_index_of<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::Int(found.map_or(-1, |at| text[..at].chars().count() as i64)))
 }
 
-/// Returns an error if a string would be too long.
+/// Returns an error if the length exceeds the limit for computed strings.
 pub fn check_len(len: usize) -> Result<(), Error> {
     if len > COMPUTED_BYTES_MAX { Err(Error::Arithmetic) } else { Ok(()) }
 }
 
-/// Returns the maximum number of replacements or parts; `None` means no limit.
+/// Returns the maximum number of replacements or parts, or `None` for no limit.
 fn limit(value: Option<&Value<'_>>) -> Result<Option<usize>, Error> {
     Ok(value.map(Value::int).transpose()?.and_then(|limit| usize::try_from(limit).ok()))
 }
@@ -102,7 +102,7 @@ pub fn split<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let mut list = Vec::new();
     let (mut start, mut next) = (0, 0);
     while most > 0 && list.len() + 1 < most && start < text.len() {
-        // An empty separator matches after each character.
+        // An empty separator matches after every character.
         let skip = if separator.is_empty() {
             text[start..].chars().next().map_or(0, char::len_utf8)
         } else {

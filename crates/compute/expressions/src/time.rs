@@ -15,7 +15,7 @@ pub fn timestamp(text: &[u8]) -> Option<i64> {
     (stamp.len == text.len()).then_some(stamp.ns)
 }
 
-/// Appends an RFC 3339 timestamp with as few fractional digits as needed.
+/// Appends an RFC 3339 timestamp, with as few fractional digits as possible.
 pub fn push_timestamp(unix_ns: i64, out: &mut Vec<u8>) {
     let (seconds, fraction) = (unix_ns.div_euclid(SECOND), unix_ns.rem_euclid(SECOND));
     let (year, month, day) = civil(seconds.div_euclid(DAY_SECONDS));
@@ -54,7 +54,7 @@ const UNITS: &[(&str, i64)] = &[
     ("s", SECOND),
 ];
 
-/// Parses a duration: numbers with units, such as `1h30m` or `-1.5s`.
+/// Parses a duration, which consists of numbers with units, such as `1h30m` or `-1.5s`.
 pub fn duration(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -88,7 +88,7 @@ fn scaled(number: &str, unit_ns: i64) -> Option<i128> {
         if whole.is_empty() { 0 } else { whole.parse::<i128>().ok()? } * i128::from(unit_ns);
     let mut place = i128::from(unit_ns);
     for digit in fraction.bytes().take(15) {
-        // Repeated division could accumulate rounding errors, but `place` stays exact down to a
+        // Dividing repeatedly could accumulate rounding errors, but `place` stays exact down to a
         // nanosecond.
         ns += i128::from(digit - b'0') * place / 10;
         place /= 10;

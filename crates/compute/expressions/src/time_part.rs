@@ -4,7 +4,7 @@ use crate::time::{DAY_SECONDS, SECOND};
 use crate::value::{Error, Outcome, Value};
 use millstream_timestamps::civil;
 
-/// Returns a component of a timestamp or a duration.
+/// Returns a component of a timestamp or duration, by the name of its function.
 pub fn part(name: &str, operand: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'static> {
     let value = match (operand, zone) {
         (Value::Time(ns), None) => part_of_time(name, *ns),
@@ -20,7 +20,7 @@ pub fn part(name: &str, operand: &Value<'_>, zone: Option<&Value<'_>>) -> Outcom
     value.map(Value::Int).ok_or(Error::Mistyped)
 }
 
-/// Parses an offset from UTC: `UTC`, `+02:00`, `-02:30`, `02:00`.
+/// Parses a UTC offset: `UTC`, `+02:00`, `-02:30`, `02:00`.
 fn zone_seconds(zone: &str) -> Option<i64> {
     let signed = if zone.starts_with(|c: char| c.is_ascii_digit()) {
         format!("+{zone}")
@@ -39,7 +39,7 @@ fn part_of_time(name: &str, unix_ns: i64) -> Option<i64> {
         "getMonth" => i64::from(month) - 1,
         "getDate" => i64::from(day),
         "getDayOfMonth" => i64::from(day) - 1,
-        // 1970 began on a Thursday, day 4 of a week that starts with Sunday as day 0.
+        // 1970 began on a Thursday, which is day 4 if Sunday is day 0.
         "getDayOfWeek" => (days + 4).rem_euclid(7),
         "getDayOfYear" => day_of_year(year, month, day),
         "getHours" => second / 3600,
@@ -50,7 +50,7 @@ fn part_of_time(name: &str, unix_ns: i64) -> Option<i64> {
     })
 }
 
-/// Returns the day of the year, starting at 0.
+/// Returns the day of the year, counted from 0.
 fn day_of_year(year: i64, month: u32, day: u32) -> i64 {
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

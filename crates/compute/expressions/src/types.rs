@@ -1,4 +1,4 @@
-//! Static types of expressions.
+//! The static types of expressions.
 
 /// A set of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ impl Types {
         !self.and(other).is_none()
     }
 
-    /// Returns each type of the set as a set with one type.
+    /// Returns each type in the set as a set with a single type.
     pub fn each(self) -> impl Iterator<Item = Types> {
         (0..NAMES.len()).map(|bit| Types(1 << bit)).filter(move |one| self.can_be(*one))
     }
 
-    /// Describes the set, for example as `a string or null`.
+    /// Describes the set in words, such as `a string or null`.
     pub fn words(self) -> String {
         let set = (0..NAMES.len()).filter(|bit| self.can_be(Types(1 << bit)));
         set.map(|bit| NAMES[bit]).collect::<Vec<_>>().join(" or ")

@@ -5,8 +5,8 @@ use crate::value::{Outcome, Value};
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Function `urlEncode`: returns a text encoded as a part of a URL. All bytes are encoded except
-/// the unreserved ones (RFC 3986).
+/// Implements the `urlEncode` function. Returns a string encoded for use in a URL. All bytes except
+/// the unreserved ones (RFC 3986) are encoded.
 pub fn url_encode<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let text = values[0].text()?;
     let mut out = Vec::with_capacity(text.len());
@@ -19,8 +19,8 @@ pub fn url_encode<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::owned(out))
 }
 
-/// Function `urlDecode`: returns the text that a part of a URL encodes; a plus sign is a space, as
-/// in a query. A percent sign without two digits stays.
+/// Implements the `urlDecode` function. Returns the string that a part of a URL encodes. A plus
+/// sign becomes a space, as in a query. A percent sign that two digits do not follow is kept.
 pub fn url_decode<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let mut rest: &[u8] = values[0].text()?;
     let mut out = Vec::with_capacity(rest.len());

@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! The values of expressions.
 
 use crate::json::Walk;
 use crate::time;
@@ -8,23 +8,23 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Maximum depth of nested lists in comparisons. Comparing deeper lists is an error.
+/// Maximum depth of nested lists in comparisons. Comparing more deeply nested lists is an error.
 const COMPARED_DEPTH_MAX: usize = 100;
 
-/// Reason why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     Missing,
     Mistyped,
     Arithmetic,
-    /// The expression took too many steps for this row.
+    /// The expression exceeded the maximum number of steps for a row.
     StepLimit,
 }
 
-/// Result of an evaluation.
+/// The result of an evaluation.
 pub type Outcome<'a> = Result<Value<'a>, Error>;
 
-/// A value. Strings are bytes, normally UTF-8. Cloning is cheap except for computed strings.
+/// A value. Strings are bytes, and usually UTF-8. Cloning is cheap, except for computed strings.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     Null,
@@ -32,19 +32,19 @@ pub enum Value<'a> {
     Int(i64),
     Double(f64),
     Text(Cow<'a, [u8]>),
-    /// Nanoseconds since 1970.
+    /// A timestamp in nanoseconds since 1970.
     Time(i64),
-    /// Nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i64),
     List(Arc<Vec<Value<'a>>>),
     Map(Arc<Entries<'a>>),
-    /// A JSON array that has not been parsed.
+    /// A JSON array that is not parsed yet.
     Array(&'a [u8]),
-    /// A JSON object that has not been parsed.
+    /// A JSON object that is not parsed yet.
     Object(&'a [u8]),
 }
 
-/// Keys and values of a map.
+/// The keys and values of a map.
 pub type Entries<'a> = Vec<(Value<'a>, Value<'a>)>;
 
 impl<'a> Value<'a> {
@@ -108,7 +108,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the elements of a list.
+    /// Returns the elements of a list, or an error for any other value.
     pub fn elements(&self) -> Result<Cow<'_, [Value<'a>]>, Error> {
         match self {
             Value::List(list) => Ok(Cow::Borrowed(list)),
@@ -121,7 +121,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the entries of a map.
+    /// Returns the entries of a map, or an error for any other value.
     pub fn entries(&self) -> Result<Cow<'_, [(Value<'a>, Value<'a>)]>, Error> {
         match self {
             Value::Map(entries) => Ok(Cow::Borrowed(entries)),
@@ -136,7 +136,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value of a key in a map.
+    /// Returns the value for a key in a map.
     pub fn get(&self, key: &Value<'_>) -> Outcome<'a> {
         match (self, key) {
             (Value::Object(text), Value::Text(name)) => {
@@ -152,7 +152,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns an element of a list, or the value of a key in a map.
+    /// Returns the element of a list at an index, or the value for a key in a map.
     pub fn at(&self, index: &Value<'_>) -> Outcome<'a> {
         if !self.types().can_be(Types::LIST) {
             return self.get(index);
@@ -168,7 +168,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Returns whether two values are equal. Values of different types are unequal, except numbers.
+/// Returns whether two values are equal. Values of different types are unequal, unless both are
+/// numbers.
 pub fn is_equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
     is_equal_within(a, b, COMPARED_DEPTH_MAX)
 }
@@ -206,7 +207,7 @@ fn all<T>(
     list.try_fold(true, |so_far, next| Ok(so_far && test(next)?))
 }
 
-/// Compares two values. Returns `None` if one is NaN.
+/// Compares two values. Returns `None` if one of them is NaN.
 pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> {
     Ok(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
@@ -222,7 +223,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
     })
 }
 
-/// Compares an int with a double like CEL: both as doubles.
+/// Compares an int with a double as doubles, like CEL does.
 #[inline(always)]
 pub fn compare_mixed(a: i64, b: f64) -> Option<Ordering> {
     (a as f64).partial_cmp(&b)

@@ -2,7 +2,7 @@
 
 use crate::value::Error;
 
-/// Result of a condition for a row: false, true, or an error.
+/// The result of a condition for a row: false, true, or an error.
 pub type Verdict = u8;
 pub const FALSE: Verdict = 0;
 pub const TRUE: Verdict = 1;
@@ -11,7 +11,7 @@ pub const MISTYPED: Verdict = 3;
 pub const ARITHMETIC: Verdict = 4;
 pub const STEP_LIMIT: Verdict = 5;
 
-/// Returns the error of a verdict, if the verdict is an error.
+/// Returns the error that a verdict represents, if any.
 pub fn error_of(verdict: Verdict) -> Option<Error> {
     match verdict {
         MISSING => Some(Error::Missing),
@@ -22,7 +22,7 @@ pub fn error_of(verdict: Verdict) -> Option<Error> {
     }
 }
 
-/// Returns the verdict of an outcome.
+/// Returns the verdict for the outcome of a condition.
 pub fn verdict_of(outcome: Result<bool, Error>) -> Verdict {
     match outcome {
         Ok(holds) => Verdict::from(holds),
