@@ -1,17 +1,17 @@
-//! DogStatsD, up to protocol version 1.6, and plain StatsD.
+//! DogStatsD up to protocol version 1.6, and plain StatsD.
 //!
-//! A message consists of lines, a line of fields separated by bars:
+//! A message consists of lines, and a line consists of fields separated by bars:
 //! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. The fields
-//! after the type come in any order; if a field is repeated, the last one counts. Empty lines are
+//! after the type may be in any order. If a field is repeated, the last one counts. Empty lines are
 //! skipped. A line ends with `\n` or `\r\n`. Several values are separated by colons:
 //! `name:1:2:3|ms`. Empty values are skipped. Each value may have a separate type and rate, as in
-//! `name:1|c:2|ms|@0.1`. An invalid value rejects its line with all other values.
+//! `name:1|c:2|ms|@0.1`. If one value is invalid, all values of the line are rejected.
 //!
-//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths delimit the text, so the
-//! text may contain bars and line ends. If the lengths do not match, only the first line is
-//! rejected. If they match and the event is not UTF-8, the whole event is rejected. Service checks
-//! are `_sc|name|status|…`. The message of a service check, `m:`, extends to the end of the line,
-//! except for trailing fields of origin detection.
+//! Events are `_e{title length,text length}:title|text|…`, with lengths in bytes. The lengths
+//! delimit the text, so the text may contain bars and newlines. If the lengths do not match, only
+//! the first line is rejected. If they match and the event is not UTF-8, the whole event is
+//! rejected. Service checks are `_sc|name|status|…`. The message of a service check, `m:`, extends
+//! to the end of the line, except for trailing origin detection fields.
 
 mod event;
 mod fields;
@@ -32,13 +32,13 @@ pub use shared::unescaped;
 /// Options of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether a gauge with a sign changes the current value, as in plain StatsD. Otherwise it is a
-    /// value, as in DogStatsD.
+    /// Whether a gauge value with a sign changes the current value, as in plain StatsD. Otherwise,
+    /// it sets the value, as in DogStatsD.
     pub gauge_deltas: bool,
 }
 
-/// Parses a message and passes its contents to `visit`. `arrived` is copied into every point, see
-/// [`millstream_series::Point`].
+/// Parses a message and passes its contents to `visit`. `arrived` is copied into every point (see
+/// [`millstream_series::Point`]).
 ///
 /// # Panics
 /// Panics if the message is longer than `u32::MAX` - 1 bytes.
@@ -47,7 +47,7 @@ pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut 
     statsd_lines(message, &mut Lines { message, options, arrived, visit, start: 0, consumed: 0 });
 }
 
-/// Receives the lines of a message and parses each line.
+/// Receives the lines of a message and parses each of them.
 struct Lines<'v, 'a, V> {
     message: &'a [u8],
     options: Options,
@@ -55,7 +55,7 @@ struct Lines<'v, 'a, V> {
     visit: &'v mut V,
     /// Start of the next line.
     start: usize,
-    /// End of what has been parsed: an event may span several lines.
+    /// End of the part that is already parsed, because an event may span several lines.
     consumed: usize,
 }
 
@@ -72,8 +72,8 @@ impl<'a, V: Visit<'a>> StatsdLines for Lines<'_, 'a, V> {
     }
 }
 
-/// Returns the point of a line in the most common form: one value of at most eight digits, a type,
-/// optional tags, and nothing else.
+/// Returns the point in a line of the most common form: one value with at most eight digits, a
+/// type, optional tags, and nothing else.
 #[inline(always)]
 fn parse_common<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     let (name, value_bytes) = (fields.name(), fields.value_bytes()?);
@@ -86,7 +86,8 @@ fn parse_common<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     Some(Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived })
 }
 
-/// Parses any line. Returns the end of the parsed part, because an event may span several lines.
+/// Parses any line. Returns the end of the part that was parsed, because an event may span several
+/// lines.
 #[inline(never)]
 fn parse_general<'a>(
     fields: &Fields<'a>,
@@ -108,7 +109,7 @@ fn parse_general<'a>(
     }
 }
 
-/// Parses a line that is a metric.
+/// Parses a line that contains a metric.
 fn parse_metric<'a>(
     fields: &Fields<'a>,
     options: Options,
@@ -118,7 +119,7 @@ fn parse_metric<'a>(
     let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
     let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
     let kind = fields.kind().ok_or(Fault::NoType)?;
-    // An invalid type or rate may also contain the next value.
+    // What looks like an invalid type or rate may also contain the next value.
     let typed_values = |visit| typed_values::parse(name, fields.values(), options, arrived, visit);
     let Ok(mut line) = Line::new(name, kind, arrived) else { return typed_values(visit) };
     match fields.optional_fields().try_for_each(|field| line.set(field)) {
@@ -128,7 +129,7 @@ fn parse_metric<'a>(
     }
 }
 
-/// Parses an event or a service check and returns its length. Returns `None` if the line is
+/// Parses an event or a service check and returns its length. Returns `None` if the line contains
 /// neither.
 #[cold]
 fn parse_event_or_check<'a>(

@@ -1,8 +1,8 @@
-//! Groups points before adding them to a shard.
+//! Groups points before they are added to a shard.
 
 use millstream_series::{Class, Kind, Point, Shard, Values};
 
-/// Points in a group: as many as a shard looks up together.
+/// Number of points in a group, which is the number that a shard looks up together.
 const GROUPED_POINTS: usize = 32;
 
 /// Fills unused entries.
@@ -16,9 +16,11 @@ const NO_POINT: Point<'static> = Point {
     arrived: 0,
 };
 
-/// Collects points of one or more messages and adds them to a shard in groups, in their order.
+/// Collects the points of one or more messages, and adds them to a shard in groups, in their
+/// original order.
 ///
-/// Dropping the value adds the buffered points. During a panic they are discarded instead.
+/// Dropping the value adds the buffered points to the shard. During a panic, they are discarded
+/// instead.
 #[derive(Debug)]
 pub struct Grouped<'s, 'a> {
     shard: &'s mut Shard,
@@ -43,7 +45,7 @@ impl<'s, 'a> Grouped<'s, 'a> {
     }
 
     /// Adds a point to the shard immediately, because its values are valid only during the call. If
-    /// the order matters for the point's kind, the buffered points are added first.
+    /// order matters for the kind, the buffered points are added first.
     pub fn add_now(&mut self, point: &Point<'_>) {
         if matches!(point.kind.class(), Class::Last | Class::Set) {
             self.flush();
@@ -53,7 +55,7 @@ impl<'s, 'a> Grouped<'s, 'a> {
 
     /// Adds the buffered points to the shard.
     pub fn flush(&mut self) {
-        // Reset first: if the shard panics, points are not added a second time.
+        // Reset the length first, so that points are not added a second time if the shard panics.
         let len = std::mem::take(&mut self.len);
         self.shard.add_all(&self.points[..len]);
     }

@@ -1,14 +1,14 @@
-//! Parses messages of metric clients into points: DogStatsD, and the protocol of the metric server.
-//! No I/O, no clock.
+//! Parses messages from metric clients into points: DogStatsD, and the metric server's protocol. No
+//! I/O and no clock.
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A message is a datagram or one frame of a stream. A parser calls a [`Visit`] with the contents
-//! of the message, in order: points, events, service checks, and errors. All of these are views
-//! into the message; nothing is copied, and points do not allocate memory. Parsing never fails, and
-//! takes time linear in the number of bytes, whatever they are. Each unreadable part is reported as
-//! a [`Fault`], and all other lines or points are parsed. An invalid value or field of a line
-//! rejects all values of the line: `a:1:x:3|d` is one fault.
+//! A message is a datagram, or one frame of a stream. A parser calls a [`Visit`] with the contents
+//! of the message in order: points, events, service checks, and errors. All of them borrow from the
+//! message. Nothing is copied, and points do not allocate memory. Parsing never fails as a whole,
+//! and takes time linear in the number of bytes for any input. Each part that cannot be parsed is
+//! reported as a [`Fault`], and all other lines or points are parsed. If a value or field of a line
+//! is invalid, all values of the line are rejected: `a:1:x:3|d` is one fault.
 //!
 //! ```
 //! use millstream_points::dogstatsd::{Options, parse};

@@ -1,16 +1,16 @@
-//! The protocol of the metric server: points as msgpack.
+//! The metric server's protocol: points as msgpack.
 //!
-//! A point is an array of strings, `[action, type, name, value, tags, timestamp]`. The last two may
-//! be missing. The action is `emit`. Tags are `key=value|key2=value2`. The timestamp is empty or in
-//! Unix seconds. A message is a sequence of points or arrays of points. Strings may be `str` or
-//! `bin`, value and timestamp may be numbers, and nil is an empty string.
+//! A point is an array of strings, `[action, type, name, value, tags, timestamp]`. The last two
+//! elements are optional. The action is `emit`. Tags are `key=value|key2=value2`. The timestamp is
+//! empty or in Unix seconds. A message is a sequence of points or arrays of points. Strings may be
+//! `str` or `bin`, the value and the timestamp may be numbers, and nil is an empty string.
 //!
-//! An array with the action `log` is a log event: `["log", level, name, message, tags, timestamp,
-//! fields]`, see [`crate::Log`].
+//! An array with the action `log` is a log event:
+//! `["log", level, name, message, tags, timestamp, fields]` (see [`crate::Log`]).
 //!
-//! Lines of plain text are reported as notes. `reset` is reported and has no effect: consumers of a
-//! sum expect it to continue, and a sum that restarts with the client would look like a restart of
-//! the agent.
+//! Lines of plain text are reported as notes. `reset` is reported and has no effect. Consumers of a
+//! sum expect it to continue, and a sum that restarts with the client would look like an agent
+//! restart.
 
 mod log;
 mod msgpack;
@@ -19,10 +19,10 @@ use crate::{Extra, Fault, Note, Visit, number};
 use millstream_series::{Kind, Point, Values};
 use msgpack::{Item, Reader, Truncated};
 
-/// Maximum number of elements of a point.
+/// Maximum number of elements in a point.
 const ELEMENTS_MAX: usize = 6;
 
-/// Minimum number of elements of a point: all elements up to the value.
+/// Minimum number of elements in a point: everything up to and including the value.
 const ELEMENTS_MIN: usize = 4;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -81,7 +81,7 @@ fn parse_array<'a>(
 }
 
 /// Parses the next point if it has the most common form: six strings, with a value of at most eight
-/// digits and an empty timestamp. Otherwise reads nothing and returns false.
+/// digits and an empty timestamp. Otherwise, reads nothing and returns false.
 #[inline(always)]
 fn emit_common<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> bool {
     let Some((point, rest)) = parse_common(&reader.message[reader.at..], arrived) else {
@@ -92,7 +92,7 @@ fn emit_common<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit
     true
 }
 
-/// Returns a point of the common form at the start of `rest`, and the bytes after it.
+/// Returns a point of the common form at the start of `rest`, and the rest of the bytes.
 #[inline(always)]
 fn parse_common(rest: &[u8], arrived: u64) -> Option<(Point<'_>, &[u8])> {
     let rest = rest.strip_prefix(b"\x96\xA4emit")?;
@@ -107,7 +107,7 @@ fn parse_common(rest: &[u8], arrived: u64) -> Option<(Point<'_>, &[u8])> {
     Some((Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived }, rest))
 }
 
-/// Parses the point that begins at `start` with `item`, the header of its array.
+/// Parses the point that begins at `start`. `item` is the header of its array.
 #[inline(always)]
 fn parse_point<'a>(
     reader: &mut Reader<'a>,
@@ -138,7 +138,7 @@ fn parse_point<'a>(
     Ok(())
 }
 
-/// Passes a point of `len` elements to `visit`; `items` holds the first elements.
+/// Passes a point with `len` elements to `visit`. `items` contains the first elements.
 #[inline(always)]
 fn emit_point<'a>(
     message: &'a [u8],
@@ -196,14 +196,14 @@ fn parse_timestamp(message: &[u8], item: &Item) -> Result<Option<i64>, Fault> {
         Item::Text { len: 0, .. } | Item::Nil => return Ok(None),
         Item::Text { .. } => number::parse_int(item.text(message)?),
         Item::Int(seconds) => Some(seconds),
-        // The cast saturates for values outside the range of 64 bits; NaN becomes 0.
+        // The cast saturates outside the range of 64 bits, and converts NaN to 0.
         Item::Float(seconds) => Some(seconds as i64).filter(|seconds| *seconds < i64::MAX),
         Item::Array(_) | Item::Other { .. } => return Err(Fault::WrongType),
     };
     seconds.and_then(number::valid_seconds).map(Some).ok_or(Fault::BadTimestamp)
 }
 
-/// Returns the kind of a type.
+/// Returns the kind for a type.
 #[inline(always)]
 fn kind_of(text: &[u8]) -> Option<Kind> {
     Some(match text {

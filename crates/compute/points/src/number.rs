@@ -1,4 +1,4 @@
-//! Parses decimal numbers.
+//! Decimal number parsing.
 
 /// Powers of ten that a float represents exactly.
 const POWERS: [f64; 23] = [
@@ -6,13 +6,13 @@ const POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Maximum integer up to which a float represents every integer.
+/// Maximum integer below which a float represents every integer exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Maximum number of digits that always fit 64 bits.
+/// Maximum number of digits that always fit into 64 bits.
 const DIGITS_MAX: usize = 19;
 
-/// Parses a number like the standard library: decimal, with an optional sign, fraction and
+/// Parses a number like the standard library does: decimal, with an optional sign, fraction and
 /// exponent, or a word for infinity or NaN. Returns `None` if `text` is not a number.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
@@ -20,26 +20,26 @@ pub fn parse(text: &[u8]) -> Option<f64> {
 }
 
 /// Parses the first `len` bytes of `rest`. Faster than [`parse`], because it may also load the
-/// bytes after them.
+/// bytes that follow.
 ///
 /// # Panics
-/// Panics if `rest` is shorter.
+/// Panics if `rest` is shorter than `len`.
 #[inline(always)]
 pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
     parse_short(rest, len).or_else(|| parse_slow(&rest[..len]))
 }
 
-/// Parses the first `len` bytes of `rest` if they are up to eight digits, possibly with a decimal
-/// point and without a sign, and `rest` has eight bytes.
+/// Parses the first `len` bytes of `rest`. Returns `None` unless they are up to eight digits
+/// without a sign, possibly with a decimal point, and `rest` has at least eight bytes.
 #[inline(always)]
 pub fn parse_short(rest: &[u8], len: usize) -> Option<f64> {
     let bytes = rest.first_chunk::<8>().filter(|_| (1..=8).contains(&len))?;
     let bits = 8 * len as u32;
-    // Shifts out the bytes after the number and pads it with leading zeros.
+    // Shifts out the bytes after the number, and pads the number with leading zeros.
     let padded = u64::from_le_bytes(*bytes) << (64 - bits) | ZEROS.unbounded_shr(bits);
     match without_point(padded) {
         None => are_digits(padded).then(|| value_of(padded) as f64),
-        // A decimal point alone is not a number.
+        // A single decimal point is not a number.
         Some(_) if len == 1 => None,
         Some((digits, fraction)) => {
             are_digits(digits).then(|| value_of(digits) as f64 / POWERS[fraction])
@@ -50,13 +50,13 @@ pub fn parse_short(rest: &[u8], len: usize) -> Option<f64> {
 /// Eight ASCII zeros.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Removes the first decimal point from eight bytes, if there is one, and returns the number of
-/// bytes after it.
+/// Removes the first decimal point from eight bytes, and returns the number of bytes after it.
+/// Returns `None` if there is no decimal point.
 #[inline(always)]
 fn without_point(text: u64) -> Option<(u64, usize)> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let points = text ^ (ONES * b'.' as u64);
-    // Marks the high bit of the lowest zero byte, and possibly of bytes above it.
+    // Marks the high bit of the lowest zero byte, and possibly of higher bytes.
     let found = points.wrapping_sub(ONES) & !points & (ONES << 7);
     if found == 0 {
         return None;
@@ -75,7 +75,8 @@ fn are_digits(text: u64) -> bool {
     text & HIGH == ZEROS && text.wrapping_add(0x0606_0606_0606_0606) & HIGH == ZEROS
 }
 
-/// Returns the value of eight digits: joins neighbors into numbers of two, four and eight digits.
+/// Returns the value of eight digits by combining neighbors into numbers with two, four and eight
+/// digits.
 #[inline(always)]
 fn value_of(digits: u64) -> u64 {
     let pairs = (digits & 0x0F0F_0F0F_0F0F_0F0F).wrapping_mul((10 << 8) + 1) >> 8;
@@ -83,7 +84,7 @@ fn value_of(digits: u64) -> u64 {
     (fours & 0x0000_FFFF_0000_FFFF).wrapping_mul((10_000 << 32) + 1) >> 32
 }
 
-/// Parses a number of any form.
+/// Parses a number in any form.
 #[inline(never)]
 fn parse_slow(text: &[u8]) -> Option<f64> {
     let (sign, digits) = match text {
@@ -96,7 +97,7 @@ fn parse_slow(text: &[u8]) -> Option<f64> {
         .or_else(|| std::str::from_utf8(text).ok()?.parse().ok())
 }
 
-/// Parses digits and a decimal point if a single division rounds correctly (Clinger, "How to read
+/// Parses digits with a decimal point if a single division rounds correctly (Clinger, "How to read
 /// floating point numbers accurately").
 fn decimal(text: &[u8]) -> Option<f64> {
     let (mut value, mut point, mut count) = (0_u64, None, 0);
@@ -117,15 +118,15 @@ fn decimal(text: &[u8]) -> Option<f64> {
     (count > 0 && value <= EXACT_MAX).then(|| value as f64 / POWERS[fraction])
 }
 
-/// Latest time that fits 64 bits of nanoseconds, in Unix seconds: in the year 2262.
+/// The latest time in Unix seconds whose nanoseconds fit into 64 bits, which is in the year 2262.
 const SECONDS_MAX: i64 = i64::MAX / 1_000_000_000;
 
-/// Returns a time in Unix seconds if it is after 1970 and fits nanoseconds.
+/// Returns a time in Unix seconds if it is after 1970 and its nanoseconds fit into 64 bits.
 pub fn valid_seconds(seconds: i64) -> Option<i64> {
     (1..=SECONDS_MAX).contains(&seconds).then_some(seconds)
 }
 
-/// Parses an unsigned integer: a time in seconds, or a length.
+/// Parses an unsigned integer, such as a time in seconds or a length.
 pub fn parse_int(text: &[u8]) -> Option<i64> {
     let is_digits = text.first().is_some_and(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_digits)?;

@@ -2,14 +2,14 @@
 
 use millstream_series::Point;
 
-/// Receives the contents of a message, in order. All contents are views into the message, whose
+/// Receives the contents of a message in order. All contents borrow from the message, whose
 /// lifetime is `'a`.
 pub trait Visit<'a> {
-    /// Receives a point with one value, never `Values::Numbers`.
+    /// Receives a point with one value. The values are never `Values::Numbers`.
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>);
 
     /// Receives a point with several values, `Values::Numbers`, which are valid only during the
-    /// call. A long list of values is split into several calls.
+    /// call. A long list of values is split over several calls.
     fn packed(&mut self, point: &Point<'_>, extra: &Extra<'a>);
 
     /// Receives a DogStatsD event.
@@ -18,26 +18,27 @@ pub trait Visit<'a> {
     /// Receives a DogStatsD service check.
     fn service_check(&mut self, check: &ServiceCheck<'a>);
 
-    /// Receives a log event of a metric server's client. Ignores it by default.
+    /// Receives a log event from a metric server client. The default implementation ignores it.
     fn log(&mut self, _log: &Log<'a>) {}
 
     /// Reports a part that was rejected: a line, one of several values, a point, an event, or the
-    /// rest of a message. `text` is the rejected part, without its line end.
+    /// rest of a message. `text` is the rejected part without its line end.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
 
-    /// Reports an unusual part that was accepted or ignored. `text` is that part.
+    /// Reports an unusual part that was accepted or ignored. `text` is the part.
     fn note(&mut self, note: Note, text: &'a [u8]);
 }
 
-/// Fields of DogStatsD's origin detection, which describe where the client runs. Empty if missing.
+/// DogStatsD origin detection fields, which describe where the client runs. Empty if missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extra<'a> {
-    /// `c:`, the container: `ci-ID` or `in-INODE`, or both separated by a comma. Older clients send
-    /// the bare id.
+    /// The `c:` field: the container as `ci-ID` or `in-INODE`, or both separated by a comma. Older
+    /// clients send only the id.
     pub container: &'a [u8],
-    /// `e:`, data from the orchestrator: a list such as `it-false,cn-NAME,pu-UID`.
+    /// The `e:` field: data from the orchestrator, as a list such as `it-false,cn-NAME,pu-UID`.
     pub external: &'a [u8],
-    /// `card:`, the cardinality of the origin's tags: `none`, `low`, `orchestrator` or `high`.
+    /// The `card:` field: the cardinality of the origin's tags, which is `none`, `low`,
+    /// `orchestrator` or `high`.
     pub cardinality: &'a [u8],
 }
 
@@ -50,20 +51,20 @@ impl Extra<'_> {
 /// A DogStatsD event. Optional fields are `None` if they are missing or their value is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Title; never empty. The two characters `\n` are a line end, see
-    /// [`crate::dogstatsd::unescaped`].
+    /// The title, which is never empty. The two characters `\n` represent a newline (see
+    /// [`crate::dogstatsd::unescaped`]).
     pub title: &'a str,
-    /// Text; may be empty. Escaped like the title.
+    /// The text, which may be empty. It is escaped like the title.
     pub text: &'a str,
     /// Time of the event in Unix seconds.
     pub timestamp: Option<i64>,
-    /// Host of the event.
+    /// The host to which the event belongs.
     pub host: Option<&'a str>,
-    /// Key by which events are grouped.
+    /// The key by which events are grouped.
     pub aggregation_key: Option<&'a str>,
     /// `normal` or `low`.
     pub priority: Option<&'a str>,
-    /// Type of program that sent the event.
+    /// The type of program that sent the event.
     pub source: Option<&'a str>,
     /// `error`, `warning`, `info` or `success`.
     pub alert: Option<&'a str>,
@@ -71,7 +72,7 @@ pub struct Event<'a> {
     pub tags: &'a str,
     /// Origin of the event.
     pub extra: Extra<'a>,
-    /// Time of arrival, copied from the argument of `parse`.
+    /// Arrival time, copied from the argument of `parse`.
     pub arrived: u64,
 }
 
@@ -79,45 +80,45 @@ pub struct Event<'a> {
 /// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceCheck<'a> {
-    /// Name of the service; never empty.
+    /// Name of the service check, which is never empty.
     pub name: &'a str,
-    /// 0 is OK, 1 warning, 2 critical, 3 unknown.
+    /// 0 is OK, 1 is warning, 2 is critical, and 3 is unknown.
     pub status: u8,
     /// Time of the check in Unix seconds.
     pub timestamp: Option<i64>,
-    /// Host of the service.
+    /// The host to which the check belongs.
     pub host: Option<&'a str>,
-    /// Explanation. The two characters `\n` are a line end and `m\:` is `m:`, see
-    /// [`crate::dogstatsd::unescaped`].
+    /// Explanation of the status. The two characters `\n` represent a newline, and `m\:` represents
+    /// `m:` (see [`crate::dogstatsd::unescaped`]).
     pub message: Option<&'a str>,
     /// Tags as received: `key:value,key:value`.
     pub tags: &'a str,
     /// Origin of the check.
     pub extra: Extra<'a>,
-    /// Time of arrival, copied from the argument of `parse`.
+    /// Arrival time, copied from the argument of `parse`.
     pub arrived: u64,
 }
 
-/// A log event of a metric server's client.
+/// A log event from a metric server client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log<'a> {
-    /// Level, such as `warn`; may be empty.
+    /// The level, such as `warn`. May be empty.
     pub level: &'a str,
-    /// Name; never empty.
+    /// The name, which is never empty.
     pub name: &'a str,
-    /// Message; may be empty.
+    /// The message, which may be empty.
     pub message: &'a str,
     /// Tags as received: `key=value|key=value`.
     pub tags: &'a str,
-    /// Time in milliseconds since 1970, never negative.
+    /// Time in milliseconds since 1970. Never negative.
     pub unix_ms: Option<i64>,
-    /// Fields; keys are never empty.
+    /// The fields as pairs of key and value. Keys are never empty.
     pub fields: Vec<(&'a str, &'a str)>,
-    /// Time of arrival, copied from the argument of `parse`.
+    /// Arrival time, copied from the argument of `parse`.
     pub arrived: u64,
 }
 
-/// Defines an enum of reasons with a list of all variants and their names in metrics.
+/// Defines an enum of reasons, with a list of all variants and their names in metrics.
 macro_rules! reasons {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$of])*
@@ -130,7 +131,7 @@ macro_rules! reasons {
             /// All variants, in numeric order.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// Returns the name in metrics.
+            /// Returns the reason's name in metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)*
@@ -141,28 +142,28 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Reason why a part of a message was rejected.
+    /// The reason why a part of a message was rejected.
     Fault {
-        /// The name is missing: nothing before the first colon, or an empty string.
+        /// The name is missing: there is nothing before the first colon, or the string is empty.
         NoName = "no_name",
-        /// The value is missing: no colon, or nothing after it. For the metric server, an empty
-        /// string.
+        /// The value is missing: there is no colon, or nothing after it. In the metric server's
+        /// protocol, the string is empty.
         NoValue = "no_value",
         /// The line has no type.
         NoType = "no_type",
-        /// The protocol has no such type.
+        /// The protocol does not define this type.
         UnknownType = "unknown_type",
         /// A value is not a number. All values of the line are rejected.
         BadValue = "bad_value",
-        /// The sample rate is not above 0 and at most 1.
+        /// The sample rate is not above 0, or it is above 1.
         BadRate = "bad_rate",
-        /// The timestamp is not a positive integer of seconds.
+        /// The timestamp is not a positive integer in seconds.
         BadTimestamp = "bad_timestamp",
-        /// The lengths of an event do not match, or it has no title.
+        /// The lengths in an event do not match, or the event has no title.
         BadEvent = "bad_event",
         /// The service check has no name, or a status other than 0 to 3.
         BadServiceCheck = "bad_service_check",
-        /// The event or service check is not UTF-8. The store checks points.
+        /// The event or service check is not UTF-8. Points are checked by the store.
         Utf8 = "utf8",
         /// The action of a metric server point is not `emit`, `reset` or `log`.
         UnknownAction = "unknown_action",
@@ -172,7 +173,7 @@ reasons! {
         TooFewElements = "too_few_elements",
         /// The point has more than six elements, or the log event more than 32 fields.
         TooManyElements = "too_many_elements",
-        /// The message ends within a point.
+        /// The message ends inside a point.
         Truncated = "truncated",
         /// The item is neither an array nor plain text. The rest of the message is skipped.
         NotArray = "not_array",
@@ -180,21 +181,21 @@ reasons! {
 }
 
 reasons! {
-    /// Kind of an unusual part that was accepted or ignored.
+    /// The kind of an unusual part that was accepted or ignored.
     Note {
-        /// The protocol does not have this field. Reported once per line.
+        /// The protocol does not define this field. Reported once per line.
         UnknownField = "unknown_field",
         /// A field of an event or service check has a value that is not allowed. The field is
         /// ignored.
         BadField = "bad_field",
-        /// A kind without timestamps (neither count nor gauge), or a change of a gauge, has a
-        /// timestamp. The point is accepted without the timestamp.
+        /// There is a timestamp, but the kind is neither count nor gauge, or the point is a change
+        /// of a gauge. The point is accepted without the timestamp.
         TimestampUnused = "timestamp_unused",
-        /// A `ts_store` has no timestamp. It is accepted with the second of its arrival.
+        /// A `ts_store` has no timestamp. The point is accepted with the second of its arrival.
         NoTimestamp = "no_timestamp",
-        /// A `reset` was ignored: sums continue.
+        /// A `reset` was ignored. Sums continue.
         ResetIgnored = "reset_ignored",
-        /// A line of plain text, which clients of the metric server send when they start.
+        /// A line of plain text, which metric server clients send when they start.
         PlainText = "plain_text",
     }
 }

@@ -1,4 +1,4 @@
-//! Parses events.
+//! Event parsing.
 
 use super::shared::{CommonFields, EventLine, FieldStatus, set_fields};
 use crate::{Event, Extra, Fault, Visit, number};
@@ -10,9 +10,9 @@ const ALERTS: [&str; 4] = ["error", "warning", "info", "success"];
 
 /// Parses the event at the start of `rest` and returns the length of its line.
 ///
-/// The frame is checked first and takes only a few bytes. If the frame is invalid, only the first
-/// line is skipped, and the remaining text within the lengths is parsed as lines. After a valid
-/// frame, every byte is read only once.
+/// The frame is checked first, which reads only a few bytes. If the frame is invalid, only the
+/// first line is skipped, and the rest of the text is parsed as lines. If the frame is valid, every
+/// byte is read only once.
 pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<usize, Fault> {
     let (start, title_len, end) = frame(rest).ok_or(Fault::BadEvent)?;
     let EventLine { text: line, len } = EventLine::of(rest, end);
@@ -20,7 +20,7 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
         visit.fault(Fault::Utf8, line);
         return Ok(len);
     };
-    // `frame` has checked that both positions hold a bar, so they are character boundaries.
+    // `frame` has checked that there is a bar at both positions, so they are character boundaries.
     let (title, rest_of_event) = text.split_at(title_len);
     let (text, fields) = rest_of_event[1..].split_at(end - start - title_len - 1);
     let event = with_fields(title, text, fields, arrived, visit);
@@ -28,8 +28,8 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
     Ok(len)
 }
 
-/// Returns the start of the title, its length, and the end of the text. Returns `None` if the
-/// delimiters do not match the lengths.
+/// Returns the start of the title, the length of the title, and the end of the text. Returns `None`
+/// if the delimiters do not match the lengths.
 fn frame(rest: &[u8]) -> Option<(usize, usize, usize)> {
     let (start, title_len, text_len) = lengths(rest)?;
     let bar = start.checked_add(title_len)?;
@@ -39,7 +39,7 @@ fn frame(rest: &[u8]) -> Option<(usize, usize, usize)> {
     (title_len > 0 && rest.get(bar) == Some(&b'|') && is_ended).then_some((start, title_len, end))
 }
 
-/// Returns the start of the title, and the lengths of title and text.
+/// Returns the start of the title, and the lengths of the title and the text.
 fn lengths(rest: &[u8]) -> Option<(usize, usize, usize)> {
     let end = rest.iter().take(LENGTHS_BYTES_MAX).position(|byte| *byte == b'}')?;
     let lengths = rest.get(PREFIX.len()..end)?;
@@ -49,8 +49,8 @@ fn lengths(rest: &[u8]) -> Option<(usize, usize, usize)> {
     is_followed.then_some((end + 2, title?.try_into().ok()?, text?.try_into().ok()?))
 }
 
-/// Maximum length up to the closing brace of the lengths: two numbers of twenty digits, and the
-/// delimiters.
+/// Maximum bytes up to the closing brace of the lengths: two numbers with twenty digits each, and
+/// the delimiters.
 const LENGTHS_BYTES_MAX: usize = 48;
 
 fn with_fields<'a>(
@@ -82,7 +82,7 @@ fn with_fields<'a>(
     Event { timestamp, host, tags, extra, ..event }
 }
 
-/// Parses a field that only events have.
+/// Parses a field that exists only for events.
 fn set_event_field<'a>(event: &mut Event<'a>, field: &'a str) -> FieldStatus {
     let Some((key, value)) = field.split_once(':') else { return FieldStatus::Unknown };
     match key {

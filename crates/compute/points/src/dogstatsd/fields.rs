@@ -1,15 +1,15 @@
-//! Positions of the fields of a line.
+//! The positions of a line's fields.
 
 use millstream_scan::StatsdLine;
 
-/// A line and the positions of its fields in the message.
+/// A line, and the positions of its fields in the message.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     pub message: &'a [u8],
     pub start: usize,
-    /// The first colon of the first field, or the end of that field.
+    /// Position of the first colon in the first field, or the end of that field.
     split: usize,
-    /// Ends of the first fields. A missing field has the end of the line.
+    /// Ends of the first fields. For a missing field, this is the end of the line.
     ends: [usize; 3],
     end: usize,
 }
@@ -47,37 +47,37 @@ impl<'a> Fields<'a> {
         self.start == self.end
     }
 
-    /// Returns the bytes before the first colon.
+    /// Returns the name, which is the part before the first colon.
     #[inline(always)]
     pub fn name(&self) -> &'a [u8] {
         &self.message[self.start..self.split]
     }
 
-    /// Returns the length of the value, if there is a colon.
+    /// Returns the length of the value, or `None` if there is no colon.
     #[inline(always)]
     pub fn value_bytes(&self) -> Option<usize> {
         self.ends[0].checked_sub(self.split + 1)
     }
 
-    /// Returns the bytes from the value to the end of the message, if there is a colon.
+    /// Returns the rest of the message starting at the value, which is empty if there is no colon.
     #[inline(always)]
     pub fn value_onward(&self) -> &'a [u8] {
         self.message.get(self.split + 1..).unwrap_or_default()
     }
 
-    /// Returns the bytes from the value to the end of the line, if there is a colon.
+    /// Returns the rest of the line starting at the value, which is empty if there is no colon.
     pub fn values(&self) -> &'a [u8] {
         self.message[..self.end].get(self.split + 1..).unwrap_or_default()
     }
 
-    /// Returns the type, if there is a second field.
+    /// Returns the type, or `None` if there is no second field.
     #[inline(always)]
     pub fn kind(&self) -> Option<&'a [u8]> {
         self.message[..self.ends[1]].get(self.ends[0] + 1..)
     }
 
-    /// Returns the tags if they are the third and last field. Returns empty tags if the type is the
-    /// last field.
+    /// Returns the tags if they are in the third field and no other field follows. Returns empty
+    /// tags if the type is the last field.
     #[inline(always)]
     pub fn only_tags(&self) -> Option<&'a [u8]> {
         match self.message[..self.end].get(self.ends[1] + 1..) {

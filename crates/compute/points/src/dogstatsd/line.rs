@@ -1,21 +1,21 @@
-//! Metric lines, parsed field by field.
+//! Metric lines, which are parsed field by field.
 
 use super::Options;
 use super::shared::set_origin_field;
 use crate::{Extra, Fault, Note, Visit, number};
 use millstream_series::{Kind, Point, Values};
 
-/// Maximum number of values passed in one call.
+/// Maximum number of values that are passed in one call.
 const PACKED_VALUES: usize = 64;
 
-/// A point, and the other fields of its line.
+/// A point, and the additional fields of its line.
 ///
-/// Rare cases work on a copy, so that a common line stays in registers.
+/// Rare cases use a copy, so that a common line stays in registers.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
     point: Point<'a>,
     extra: Extra<'a>,
-    /// The first unknown field.
+    /// The first unknown field, if any.
     unknown: Option<&'a [u8]>,
 }
 
@@ -51,24 +51,24 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Returns the line with another type.
+    /// Returns a copy with another type.
     pub fn with_kind(self, kind: &[u8]) -> Result<Line<'a>, Fault> {
         let kind = kind_of(kind).ok_or(Fault::UnknownType)?;
         Ok(Line { point: Point { kind, ..self.point }, ..self })
     }
 
-    /// Returns the line with another sample rate, if `rate` has one.
+    /// Returns a copy with another sample rate. The rate is 1 if `rate` is `None`.
     pub fn with_rate(mut self, rate: Option<&[u8]>) -> Result<Line<'a>, Fault> {
         self.point.sample_rate = rate.map_or(Ok(1.0), rate_of)?;
         Ok(self)
     }
 
-    /// Forgets the unknown field, which has been reported.
+    /// Removes the unknown field after it was reported.
     pub fn forget_unknown(&mut self) {
         self.unknown = None;
     }
 
-    /// Checks a value of the line, or several values separated by colons.
+    /// Checks the value, or all values, which are separated by colons.
     pub fn check(&self, values: &[u8]) -> Result<(), Fault> {
         match self.point.kind {
             Kind::Set if values.is_empty() => Err(Fault::NoValue),
@@ -77,7 +77,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Passes the line to `visit`. Its value is the first `len` bytes of `rest`.
+    /// Passes the point to `visit`. The value is the first `len` bytes of `rest`.
     #[inline(always)]
     pub fn emit(
         mut self,
@@ -102,7 +102,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Reports notes, and returns the timestamp if the kind has one.
+    /// Reports notes, and returns the timestamp if the kind uses timestamps.
     #[cold]
     fn emit_notes(self, visit: &mut impl Visit<'a>) -> Option<i64> {
         if let Some(field) = self.unknown {
@@ -116,8 +116,8 @@ impl<'a> Line<'a> {
         None
     }
 
-    /// Passes values separated by colons to `visit`, all of them or none. With `signs`, a signed
-    /// value is a change.
+    /// Passes values that are separated by colons to `visit`, either all of them or none. With
+    /// `signs`, a value with a sign is a change.
     #[cold]
     fn emit_values(
         self,
@@ -126,7 +126,7 @@ impl<'a> Line<'a> {
         visit: &mut impl Visit<'a>,
     ) -> Result<(), Fault> {
         let (mut packed, mut len, mut is_noted) = ([0.0; PACKED_VALUES], 0, false);
-        // Values that fit in one call are checked as they are parsed.
+        // If all values fit into one call, they are checked while they are parsed.
         let mut is_checked = false;
         if signs {
             check_values(values)?;
@@ -162,8 +162,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Passes a change of a gauge to `visit`. A change has no timestamp; a note about an ignored
-    /// timestamp is reported once.
+    /// Passes a change of a gauge to `visit`. A change has no timestamp. If the line has one, a
+    /// note is reported once.
     fn emit_change(&self, by: f64, is_noted: &mut bool, visit: &mut impl Visit<'a>) {
         if self.point.timestamp.is_some() && !std::mem::replace(is_noted, true) {
             visit.note(Note::TimestampUnused, self.point.name);
@@ -181,12 +181,12 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the values between colons, without empty values.
+/// Returns the values between colons, except empty ones.
 fn split_values(values: &[u8]) -> impl Iterator<Item = &[u8]> {
     values.split(|byte| *byte == b':').filter(|text| !text.is_empty())
 }
 
-/// Checks that there is a value, and that all are numbers.
+/// Checks that there is at least one value, and that all values are numbers.
 fn check_values(values: &[u8]) -> Result<(), Fault> {
     let mut texts = split_values(values).peekable();
     texts.peek().ok_or(Fault::NoValue)?;
@@ -201,7 +201,8 @@ fn rate_of(text: &[u8]) -> Result<f64, Fault> {
     number::parse(text).filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(Fault::BadRate)
 }
 
-/// Returns the kind of a type, without a branch per type: types arrive in unpredictable order.
+/// Returns the kind for a type. There is no branch per type, because types arrive in unpredictable
+/// order.
 #[inline(always)]
 pub fn kind_of(text: &[u8]) -> Option<Kind> {
     let (first, last) = (*text.first()?, *text.last()?);
@@ -209,7 +210,8 @@ pub fn kind_of(text: &[u8]) -> Option<Kind> {
     (usize::from(len) == text.len() && expected_last == last).then_some(kind)
 }
 
-/// Length, last byte and kind of each type, indexed by its first byte. No type has length 0.
+/// Length, last byte and kind of each type, indexed by the first byte of the type. No type has
+/// length 0.
 static TYPES: [(u8, u8, Kind); 256] = {
     let mut types = [(0, 0, Kind::Count); 256];
     types[b'c' as usize] = (1, b'c', Kind::Count);

@@ -1,5 +1,5 @@
-//! Reference implementation of [`parse`](super::parse()): works byte by byte, using only the
-//! standard library.
+//! Reference implementation of [`parse`](super::parse()), which works byte by byte and uses only
+//! the standard library.
 
 use super::{Options, event, line::Line, service_check, typed_values};
 use crate::{Fault, Visit};

@@ -1,11 +1,11 @@
-//! Parses service checks.
+//! Service check parsing.
 
 use super::shared::{CommonFields, EventLine, set_fields, set_origin_field};
 use crate::{Extra, Fault, ServiceCheck, Visit};
 
 pub const PREFIX: &[u8] = b"_sc|";
 
-/// Prefix of a message.
+/// Prefix of a service check's message.
 const MESSAGE: &str = "|m:";
 
 /// Parses the service check at the start of `rest` and returns the length of its line.
@@ -40,8 +40,8 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
     Ok(len)
 }
 
-/// Splits a message from the trailing fields of origin detection: a message may contain bars, and
-/// clients put these fields after it.
+/// Splits a message from the origin detection fields that follow it. A message may contain bars,
+/// and clients append these fields to it.
 fn split_extra(text: &str) -> (&str, &str) {
     let mut end = text.len();
     while let Some(bar) = text[..end].rfind('|')

@@ -3,10 +3,10 @@
 use crate::{Extra, Note, Visit, number};
 use std::borrow::Cow;
 
-/// Result of parsing a field.
+/// The result of parsing a field.
 pub enum FieldStatus {
     Valid,
-    /// The value is not allowed.
+    /// The field exists, but its value is not allowed.
     Invalid,
     Unknown,
 }
@@ -27,7 +27,7 @@ pub struct CommonFields<'a> {
 }
 
 impl<'a> CommonFields<'a> {
-    /// Parses a field that events and service checks share.
+    /// Parses a field if it is one that events and service checks share.
     pub fn set(&mut self, field: &'a str) -> FieldStatus {
         if let Some(tags) = field.strip_prefix('#') {
             self.tags = tags;
@@ -43,8 +43,8 @@ impl<'a> CommonFields<'a> {
     }
 }
 
-/// Parses each of `fields`, all of which start with a bar, and reports notes about invalid and
-/// unknown fields.
+/// Parses `fields`, each of which starts with a bar, and reports notes about invalid and unknown
+/// fields.
 pub fn set_fields<'a>(
     fields: &'a str,
     visit: &mut impl Visit<'a>,
@@ -64,7 +64,7 @@ pub fn set_fields<'a>(
     }
 }
 
-/// Parses a field of origin detection. Returns false for any other field.
+/// Parses an origin detection field. Returns false for any other field.
 #[inline(always)]
 pub fn set_origin_field<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
     match field {
@@ -78,14 +78,14 @@ pub fn set_origin_field<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
 
 /// The line of an event or a service check.
 pub struct EventLine<'a> {
-    /// The line without its line end.
+    /// The line, excluding its line end.
     pub text: &'a [u8],
-    /// Length of the line without its `\n`.
+    /// Length of the line, excluding its `\n`.
     pub len: usize,
 }
 
 impl<'a> EventLine<'a> {
-    /// Returns the line at the start of `rest`. Line ends before byte `inner` are part of the line.
+    /// Returns the line at the start of `rest`. Newlines before byte `inner` are part of the line.
     pub fn of(rest: &'a [u8], inner: usize) -> EventLine<'a> {
         let end = rest[inner..].iter().position(|byte| *byte == b'\n');
         let len = end.map_or(rest.len(), |at| inner + at);
@@ -94,8 +94,8 @@ impl<'a> EventLine<'a> {
     }
 }
 
-/// Undoes the escapes of clients in a title, text or message: the two characters `\n` are a line
-/// end, and `m\:` is `m:`.
+/// Undoes the escaping that clients apply to a title, text or message: the two characters `\n`
+/// become a newline, and `m\:` becomes `m:`.
 pub fn unescaped(text: &str) -> Cow<'_, str> {
     if text.contains('\\') {
         text.replace("\\n", "\n").replace("m\\:", "m:").into()

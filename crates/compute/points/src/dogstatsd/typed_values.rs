@@ -1,24 +1,24 @@
-//! Lines with a type after each value, as etsy's StatsD accepts them: `name:1|c:2|ms|@0.1:3|g`.
+//! Lines with a type after each value, which etsy's StatsD accepts: `name:1|c:2|ms|@0.1:3|g`.
 //!
-//! A rate belongs to the value before it. Tags, the origin and the timestamp belong to all values.
+//! A rate belongs to the value that precedes it. Tags, origin and timestamp belong to all values.
 
 use super::Options;
 use super::line::Line;
 use crate::{Fault, Visit};
 
-/// Type of a line before its values are known.
+/// Placeholder for the type of a line until its values are parsed.
 const ANY_TYPE: &[u8] = b"c";
 
-/// A value with its type and rate.
+/// A value and its type and rate.
 struct TypedValue<'a> {
-    /// The bytes from the value to the end of the line.
+    /// The rest of the line, starting at the value.
     rest: &'a [u8],
     len: usize,
     kind: &'a [u8],
     rate: Option<&'a [u8]>,
 }
 
-/// Parses the part of a line after its name. Every value is checked before the first one is passed
+/// Parses the part of a line after its name. All values are checked before the first one is passed
 /// to `visit`.
 #[cold]
 pub fn parse<'a>(
@@ -42,7 +42,7 @@ pub fn parse<'a>(
     for_each(text, |_| Ok(()), emit)
 }
 
-/// Calls `each` with every value, and `other` with every field that is neither a type nor a rate.
+/// Calls `each` for every value, and `other` for every field that is neither a type nor a rate.
 fn for_each<'a>(
     text: &'a [u8],
     mut other: impl FnMut(&'a [u8]) -> Result<(), Fault>,
@@ -73,7 +73,8 @@ fn for_each<'a>(
     Ok(())
 }
 
-/// Splits the text at the first `byte`; the second part is `None` if the text has no such byte.
+/// Splits the text at the first `byte`. The second part is `None` if the text does not contain
+/// `byte`.
 fn split(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(byte, text) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

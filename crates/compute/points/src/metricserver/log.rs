@@ -1,27 +1,27 @@
-//! Log events among the points: arrays of seven elements,
+//! Log events among the points. They are arrays with seven elements,
 //! `["log", level, name, message, tags, timestamp, fields]`.
 //!
 //! The timestamp is empty or in Unix milliseconds. The fields are an array of alternating keys and
-//! values, all strings.
+//! values, all of which are strings.
 
 use super::msgpack::{Item, Reader, Truncated};
 use super::number;
 use crate::{Fault, Log, Visit};
 
-/// Number of elements of a log event.
+/// Number of elements in a log event.
 const ELEMENTS: u32 = 7;
 
 /// Maximum number of fields.
 const FIELDS_MAX: u32 = 32;
 
-/// Returns whether an array of `len` elements is a log event. The reader must be after the array's
-/// header.
+/// Returns whether an array with `len` elements is a log event. The reader must be positioned after
+/// the array's header.
 #[inline(always)]
 pub fn is_log(reader: &Reader<'_>, len: u32) -> bool {
     len == ELEMENTS && has_action(reader)
 }
 
-/// Returns whether the next item is the text `log`, in any encoding.
+/// Returns whether the next item is the string `log`, in any encoding.
 #[cold]
 fn has_action(reader: &Reader<'_>) -> bool {
     let mut reader = Reader { message: reader.message, at: reader.at };

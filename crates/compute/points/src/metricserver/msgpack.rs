@@ -1,15 +1,15 @@
-//! The subset of msgpack that points consist of, read item by item.
+//! The subset of msgpack that points use, read item by item.
 
 use crate::Fault;
 
-/// The message ends within an item.
+/// The message ends inside an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncated;
 
 /// One item. The contents of an array or map are the items that follow it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Item {
-    /// A `str` or `bin`: the offset of its bytes in the message, and their number.
+    /// A `str` or `bin`: the offset of its bytes in the message, and the number of bytes.
     Text {
         start: usize,
         len: usize,
@@ -17,7 +17,7 @@ pub enum Item {
     Int(i64),
     Float(f64),
     Nil,
-    /// Number of items in the array.
+    /// An array, with the number of its elements.
     Array(u32),
     /// Any other item, such as a boolean, a map or an extension, with the number of its inner
     /// items.
@@ -52,7 +52,8 @@ pub fn is_array(first: u8) -> bool {
     matches!(first, 0x90..=0x9F | 0xDC | 0xDD)
 }
 
-/// Returns the string of up to 255 bytes at the start of `rest`, and the bytes after it.
+/// Returns the string at the start of `rest`, which may have up to 255 bytes, and the rest of the
+/// bytes.
 #[inline(always)]
 pub fn short_string(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     match *rest {
@@ -85,7 +86,7 @@ impl<'a> Reader<'a> {
         &self.message[start..self.at]
     }
 
-    /// Returns the bytes up to and including the next line end, or to the end of the message.
+    /// Returns the bytes up to and including the next newline, or up to the end of the message.
     pub fn line(&mut self) -> &'a [u8] {
         let rest = &self.message[self.at..];
         let line = rest.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -136,7 +137,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips an extension: one byte of type, then its data.
+    /// Skips an extension, which consists of a type byte and data.
     fn extension(&mut self, first: u8) -> Result<Item, Truncated> {
         let len = match first {
             0xC7 => self.be_uint::<1>()?,
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
         Ok(Item::Text { start, len })
     }
 
-    /// Reads a big-endian unsigned integer of `BYTES` bytes.
+    /// Reads a big-endian unsigned integer that has `BYTES` bytes.
     #[inline(always)]
     fn be_uint<const BYTES: usize>(&mut self) -> Result<u64, Truncated> {
         let bytes = self.message[self.at..].first_chunk::<BYTES>().ok_or(Truncated)?;
@@ -166,8 +167,8 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Skips the contents of an item at any depth. Counts the open items instead of recursing; each
-    /// item takes at least one byte.
+    /// Skips the contents of an item at any depth. Open items are counted instead of using
+    /// recursion. Each item takes at least one byte.
     #[inline(always)]
     pub fn skip(&mut self, item: Item) -> Result<(), Truncated> {
         match item.items() {
