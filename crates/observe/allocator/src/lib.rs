@@ -1,25 +1,27 @@
-//! Controls how much freed memory the allocator of the C library keeps.
+//! Controls how much freed memory the C library's allocator keeps.
 //!
 //! A separate crate because it fences `unsafe`: the functions of the C library have no safe wrapper.
 //!
-//! By default, freeing a large block makes the GNU allocator raise the size from which blocks come
-//! from the system and return to it at once. Tables of a hundred megabytes then lie between small
-//! blocks, and leave holes that stay resident. See `mallopt(3)`.
+//! By default, when a large block is freed, the GNU allocator raises the size above which blocks
+//! come directly from the system and return to it immediately. After that, tables of a hundred
+//! megabytes are allocated between small blocks, and leave holes that stay resident. See
+//! `mallopt(3)`.
 
 #[cfg(target_env = "gnu")]
 mod gnu {
     use std::ffi::c_int;
 
-    /// Parameter `M_TRIM_THRESHOLD` of `mallopt`.
+    /// The `M_TRIM_THRESHOLD` parameter of `mallopt`.
     const TRIM_THRESHOLD: c_int = -1;
-    /// Parameter `M_MMAP_THRESHOLD` of `mallopt`.
+    /// The `M_MMAP_THRESHOLD` parameter of `mallopt`.
     const MMAP_THRESHOLD: c_int = -3;
 
-    /// Size in bytes from which blocks come from the system: larger than the blocks that the data
-    /// path recycles.
+    /// Minimum size in bytes of blocks that come directly from the system. Larger than the blocks
+    /// that the data path recycles.
     const MMAP_BYTES: c_int = 1 << 20;
 
-    /// Free bytes at the end of the heap at which it shrinks: more than a batch frees.
+    /// Number of free bytes at the end of the heap at which the heap shrinks. Larger than what a
+    /// batch frees.
     const TRIM_BYTES: c_int = 8 << 20;
 
     unsafe extern "C" {
@@ -28,14 +30,15 @@ mod gnu {
     }
 
     pub fn fix_thresholds() -> bool {
-        // SAFETY: the parameters exist since glibc 2.0, and any value is allowed.
+        // SAFETY: the parameters have existed since glibc 2.0, and any value is allowed.
         unsafe {
             mallopt(MMAP_THRESHOLD, MMAP_BYTES) == 1 && mallopt(TRIM_THRESHOLD, TRIM_BYTES) == 1
         }
     }
 
     pub fn trim() {
-        // SAFETY: the function may be called at any time, and returns only free pages.
+        // SAFETY: the function may be called at any time, and only returns free pages to the
+        // system.
         _ = unsafe { malloc_trim(0) };
     }
 }
@@ -49,15 +52,15 @@ mod gnu {
     pub fn trim() {}
 }
 
-/// Makes large blocks return to the system as soon as they are freed, independent of earlier frees.
+/// Makes large blocks return to the system as soon as they are freed, regardless of earlier frees.
 /// Must be called once, before threads start. Returns whether the allocator supports this.
 pub fn fix_thresholds() -> bool {
     gnu::fix_thresholds()
 }
 
 /// Returns the free pages of all heaps to the system. This takes milliseconds, or a tenth of a
-/// second with many small blocks, and keeps other threads from allocating in the heap that is being
-/// trimmed.
+/// second if there are many small blocks. Meanwhile, other threads cannot allocate from the heap
+/// that is being trimmed.
 pub fn trim() {
     gnu::trim();
 }
