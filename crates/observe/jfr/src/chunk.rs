@@ -1,4 +1,4 @@
-//! A chunk in memory: header, metadata, settings, events and pools.
+//! A chunk that is built in memory: header, metadata, settings, events and pools.
 
 use crate::Clock;
 use crate::elements::Element;
@@ -6,24 +6,24 @@ use crate::header::{HEADER_BYTES, Header};
 use crate::metadata::{TypeId, types};
 use crate::{text, varint};
 
-/// Bytes after which a writer ends a chunk. The limit bounds the memory of a writer. Each chunk
-/// repeats 7 kB of declarations, and the pool entries of its events.
+/// Size in bytes at which a writer should end a chunk. The limit bounds a writer's memory. Each
+/// chunk repeats 7 kB of declarations, and the pool entries of its events.
 pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 
-/// Version of the metadata, which is the same in all chunks of a file.
+/// Version of the metadata. It is the same in all chunks of a file.
 const METADATA_VERSION: u64 = 1;
 
 /// A chunk that is being built.
 #[derive(Debug)]
 pub struct Chunk {
     bytes: Vec<u8>,
-    /// The declarations that each chunk repeats.
+    /// The type declarations, which each chunk repeats.
     declarations: Vec<u8>,
     start_ticks: u64,
 }
 
 impl Chunk {
-    /// Returns a chunk without events, with the types declared in a tree.
+    /// Creates a chunk without events. `tree` contains the type declarations.
     pub fn new(tree: &Element, start_ticks: u64) -> Chunk {
         let mut declarations = Vec::new();
         tree.push(&mut declarations);
@@ -32,12 +32,12 @@ impl Chunk {
         chunk
     }
 
-    /// Returns the number of bytes so far.
+    /// Returns the size of the chunk so far, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns the start of the chunk.
+    /// Returns the start of the chunk in ticks.
     pub fn start_ticks(&self) -> u64 {
         self.start_ticks
     }
@@ -56,7 +56,7 @@ impl Chunk {
         varint::put_size(&mut self.bytes, at);
     }
 
-    /// Appends an event `jdk.ActiveSetting`: the value of a setting of an event type.
+    /// Appends a `jdk.ActiveSetting` event, which contains the value of an event type's setting.
     pub fn push_setting(&mut self, event: TypeId, name: &str, value: &str) {
         let at = varint::push_size(&mut self.bytes);
         varint::push(&mut self.bytes, u64::from(types::ACTIVE_SETTING.0));
@@ -73,7 +73,7 @@ impl Chunk {
         &mut self.bytes
     }
 
-    /// Appends the number of pools and the pools, and returns the complete chunk.
+    /// Appends the number of pools and the pools. Returns the complete chunk.
     pub fn end(
         &mut self,
         clock: &Clock,
@@ -98,7 +98,7 @@ impl Chunk {
         let at = varint::push_size(&mut self.bytes);
         varint::push(&mut self.bytes, u64::from(types::CHECKPOINT.0));
         varint::push(&mut self.bytes, self.start_ticks);
-        // The duration, the offset of earlier pools and the type of the checkpoint are 0.
+        // The duration, the offset of earlier pools, and the checkpoint type are 0.
         self.bytes.extend_from_slice(&[0, 0, 0]);
         push_pools(&mut self.bytes);
         varint::put_size(&mut self.bytes, at);

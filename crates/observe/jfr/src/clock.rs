@@ -1,11 +1,11 @@
-//! Ticks, the unit of all times in a chunk.
+//! Ticks, which are the unit of all times in a chunk.
 
 use std::num::NonZeroU64;
 
-/// Relation of ticks and time.
+/// The relation between ticks and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Ticks in a second.
+    /// Number of ticks per second.
     pub ticks_per_second: NonZeroU64,
     /// A point in time in ticks.
     pub start_ticks: u64,
@@ -14,14 +14,15 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the nanoseconds of a number of ticks, at most 292 years: readers interpret the
-    /// numbers of a header as signed.
+    /// Converts a number of ticks to nanoseconds, capped at 292 years, because readers interpret
+    /// the numbers in a header as signed.
     pub fn ns(&self, ticks: u64) -> u64 {
         let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second.get());
         i64::try_from(ns).unwrap_or(i64::MAX).cast_unsigned()
     }
 
-    /// Returns a point in time in nanoseconds since 1970, at the earliest the start of the clock.
+    /// Converts a point in time to nanoseconds since 1970. Earlier times become the start of the
+    /// clock.
     pub fn unix_ns(&self, ticks: u64) -> u64 {
         self.start_unix_ns.saturating_add(self.ns(ticks.saturating_sub(self.start_ticks)))
     }

@@ -1,10 +1,10 @@
-//! A tree of elements with attributes, the form of the metadata.
+//! A tree of elements with attributes, which is the form of the metadata.
 
 use crate::{text, varint};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A text of an element.
+/// A string in an element.
 type Text = Cow<'static, str>;
 
 /// An element with attributes and children.
@@ -16,7 +16,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// Returns an element without attributes and children.
+    /// Creates an element without attributes and children.
     pub fn new(name: &'static str) -> Element {
         Element { name, attributes: Vec::new(), children: Vec::new() }
     }
@@ -33,8 +33,8 @@ impl Element {
         self
     }
 
-    /// Appends the table of all texts, then the tree, which refers to texts by their number in the
-    /// table.
+    /// Appends the table of all strings, followed by the tree, which refers to strings by their
+    /// number in the table.
     pub fn push(&self, out: &mut Vec<u8>) {
         let mut table = Table::default();
         let mut tree = Vec::new();
@@ -60,7 +60,7 @@ impl Element {
     }
 }
 
-/// Numbers of the distinct texts.
+/// Numbers the distinct strings.
 #[derive(Default)]
 struct Table<'e> {
     texts: Vec<&'e str>,

@@ -2,25 +2,25 @@
 
 use std::num::NonZeroU64;
 
-/// Bytes of the header.
+/// Number of bytes in the header.
 pub const HEADER_BYTES: usize = 68;
 
 const MAGIC: [u8; 4] = *b"FLR\0";
 const MAJOR: u16 = 2;
 const MINOR: u16 = 1;
 
-/// Flag: integers are compressed.
+/// Flag that says that integers are compressed.
 const COMPRESSED_INTEGERS: u32 = 1;
 
-/// Values in the header of a complete chunk.
+/// The values in the header of a complete chunk.
 pub struct Header {
-    /// Bytes of the chunk, including the header.
+    /// Size of the chunk in bytes, including the header.
     pub chunk_bytes: u64,
     /// Position of the constant pools.
     pub pools_at: u64,
-    /// Start of the chunk, in nanoseconds since 1970.
+    /// Start of the chunk in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Time from the start to the end of the chunk, in nanoseconds.
+    /// Time from the start to the end of the chunk in nanoseconds.
     pub duration_ns: u64,
     /// Start of the chunk in ticks.
     pub start_ticks: u64,
@@ -29,7 +29,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the bytes.
+    /// Returns the encoded header.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let numbers = [
             self.chunk_bytes,

@@ -1,12 +1,12 @@
-//! The format of the JDK's Flight Recorder, version 2.1. No I/O, no clock, no dependencies.
+//! The JDK Flight Recorder format, version 2.1. No I/O, no clock, no dependencies.
 //!
 //! A separate crate because it cuts a dependency: `profiles` writes the format without the recorder,
 //! its shared memory and its `unsafe`.
 //!
-//! A file is a sequence of chunks. Each chunk is complete with the declaration of its types
-//! ([`metadata`]) and with the values to which its events refer ([`pools`]). A [`Chunk`] is built
-//! in memory and written as a whole, so that the output may be a pipe. `docs/formats/recorder.md`
-//! describes the bytes.
+//! A file is a sequence of chunks. Each chunk is self-contained: it includes the declarations of
+//! its types ([`metadata`]) and the values to which its events refer ([`pools`]). A [`Chunk`] is
+//! built in memory and written as a whole, so that the output may be a pipe.
+//! `docs/formats/recorder.md` describes the format.
 //!
 //! ```
 //! use millstream_jfr::elements::Element;

@@ -1,4 +1,4 @@
-//! The declaration of types: the first part of a chunk.
+//! Type declarations, which are the first part of a chunk.
 
 pub mod types;
 
@@ -10,24 +10,24 @@ const SUPER_EVENT: &str = "jdk.jfr.Event";
 const SUPER_ANNOTATION: &str = "java.lang.annotation.Annotation";
 const SUPER_SETTING: &str = "jdk.jfr.SettingControl";
 
-/// Returns the whole tree of these types.
+/// Returns the complete metadata tree for these types.
 pub fn root(types: impl IntoIterator<Item = Element>) -> Element {
     let all = Element::new("metadata").containing(types);
     let region = Element::new("region").with("locale", "en_US").with("gmtOffset", "0");
     Element::new("root").containing([all, region])
 }
 
-/// Returns a type.
+/// Returns the declaration of a type.
 pub fn class(name: impl Into<Cow<'static, str>>, id: TypeId) -> Element {
     Element::new("class").with("name", name).with_type("id", id)
 }
 
-/// Returns an event type.
+/// Returns the declaration of an event type.
 pub fn event(name: impl Into<Cow<'static, str>>, id: TypeId) -> Element {
     class(name, id).with("superType", SUPER_EVENT)
 }
 
-/// Returns the type of threads.
+/// Returns the declaration of the thread type.
 pub fn thread_type() -> Element {
     class("java.lang.Thread", types::THREAD).containing([
         label("Thread"),
@@ -38,7 +38,7 @@ pub fn thread_type() -> Element {
     ])
 }
 
-/// Returns the types of annotations, including the annotations for the unit of a field.
+/// Returns the declarations of annotation types, including the annotations for units.
 pub fn annotations() -> Vec<Element> {
     let categories = Element::new("field")
         .with("name", "value")
@@ -62,7 +62,7 @@ fn annotation_type(name: &'static str, id: TypeId) -> Element {
     class(name, id).with("superType", SUPER_ANNOTATION)
 }
 
-/// Returns an annotation type for the unit of a field.
+/// Returns the declaration of an annotation type for a unit.
 fn content_type(name: &'static str, id: TypeId, text: &'static str) -> Element {
     let marker = Element::new("annotation").with_type("class", types::CONTENT_TYPE);
     annotation_type(name, id).containing([label(text), marker])
@@ -72,7 +72,7 @@ fn text_value() -> Element {
     Element::new("field").with("name", "value").with_type("class", types::STRING)
 }
 
-/// Returns a type of settings.
+/// Returns the declaration of a setting type.
 pub fn setting_type(
     name: &'static str,
     id: TypeId,
@@ -87,7 +87,7 @@ pub fn setting_type(
     class(name, id).with("superType", SUPER_SETTING).containing(annotations)
 }
 
-/// Returns the JDK's event type for the value of a setting.
+/// Returns the declaration of the JDK's event type for setting values.
 pub fn active_setting() -> Element {
     event("jdk.ActiveSetting", types::ACTIVE_SETTING).containing([
         label("Recording Setting"),
@@ -99,23 +99,24 @@ pub fn active_setting() -> Element {
     ])
 }
 
-/// Returns the field with which each event begins.
+/// Returns the field that every event begins with.
 pub fn start_time() -> Element {
     field("startTime", types::LONG, "Start Time")
         .containing([annotation(types::TIMESTAMP, "TICKS")])
 }
 
-/// Returns a field with a label.
+/// Returns a field that has a label.
 pub fn field(name: &'static str, id: TypeId, text: &'static str) -> Element {
     Element::new("field").with("name", name).with_type("class", id).containing([label(text)])
 }
 
-/// Returns a label for display.
+/// Returns a display label.
 pub fn label(text: &'static str) -> Element {
     annotation(types::LABEL, text)
 }
 
-/// Returns the category of an event in tools, from the outermost to the innermost.
+/// Returns the category of an event in tools, as a path from the outermost to the innermost
+/// category.
 pub fn category(names: &[&'static str]) -> Element {
     let empty = Element::new("annotation").with_type("class", types::CATEGORY);
     let add = |element: Element, (index, name): (usize, &&'static str)| {
@@ -124,7 +125,7 @@ pub fn category(names: &[&'static str]) -> Element {
     names.iter().enumerate().fold(empty, add)
 }
 
-/// Returns a use of a type of annotations.
+/// Returns an annotation of this type.
 pub fn annotation(id: TypeId, value: &'static str) -> Element {
     Element::new("annotation").with_type("class", id).with("value", value)
 }

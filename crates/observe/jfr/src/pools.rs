@@ -1,30 +1,31 @@
-//! Constant pools: the values to which the events of a chunk refer.
+//! Constant pools, which contain the values to which the events of a chunk refer.
 
 use crate::keys::key;
 use crate::metadata::TypeId;
 use crate::{text, varint};
 
-/// Maximum bytes of an entry without its text: key, encoding, length, number.
+/// Maximum bytes of an entry, excluding its text: key, encoding, length, number.
 pub const ENTRY_BYTES_MAX: usize = 24;
 
-/// The entries of a pool that the events of a chunk refer to.
+/// The entries of a pool to which the events of a chunk refer.
 #[derive(Debug, Default)]
 pub struct Used {
     ids: Vec<u32>,
-    /// Whether an entry is used, by its number.
+    /// For each entry number, whether the entry is used.
     marks: Vec<bool>,
-    /// Maximum bytes of the pool.
+    /// Maximum size of the pool in bytes.
     bytes_max: usize,
 }
 
 impl Used {
-    /// Returns whether an entry is in the pool.
+    /// Returns whether the pool contains an entry.
     #[inline]
     pub fn has(&self, id: u32) -> bool {
         self.marks.get(id as usize) == Some(&true)
     }
 
-    /// Adds an entry that is not in the pool yet, with the most bytes that it takes.
+    /// Adds an entry that the pool does not contain yet. `bytes_max` is the maximum size of the
+    /// entry.
     #[cold]
     pub fn add(&mut self, id: u32, bytes_max: usize) {
         let index = id as usize;
@@ -34,12 +35,12 @@ impl Used {
         self.bytes_max += bytes_max;
     }
 
-    /// Returns whether the pool has no entry.
+    /// Returns whether the pool contains no entries.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Returns the maximum bytes of the pool.
+    /// Returns the maximum size of the pool in bytes.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
@@ -53,14 +54,14 @@ impl Used {
     }
 }
 
-/// Appends the number of pools that have entries.
+/// Appends the number of pools that are not empty.
 pub fn push_count<'p>(out: &mut Vec<u8>, pools: impl IntoIterator<Item = &'p Used>) {
     let count = pools.into_iter().filter(|used| !used.is_empty()).count();
     varint::push(out, count as u64);
 }
 
-/// Appends a pool of values of a type. An empty pool is left out, because the parser of the JDK
-/// rejects it.
+/// Appends a pool of values of one type. An empty pool is omitted, because the JDK's parser rejects
+/// it.
 pub fn push_pool(
     out: &mut Vec<u8>,
     id: TypeId,
@@ -78,8 +79,8 @@ pub fn push_pool(
     }
 }
 
-/// Appends the entry of a thread: its name and number in the system, without a name and number in
-/// Java.
+/// Appends the entry for a thread: its name and id in the operating system. The Java name and id
+/// are left empty.
 pub fn push_thread(out: &mut Vec<u8>, name: &str, os_id: u32) {
     text::push(out, name);
     varint::push(out, u64::from(os_id));

@@ -1,12 +1,12 @@
-//! Reads complete or growing recordings of any JDK from 11 on.
+//! Reads complete or growing recordings from any JDK version starting at 11.
 //!
-//! A JVM writes a chunk in steps: about once a second it appends events and the constant pools to
-//! which they refer, and then stores in the header ([`ChunkHeader`]) how far the chunk is readable.
-//! A reader therefore reads the header, the [`Types`] and the [`Pools`] up to that point, and the
-//! events that were added since the last look.
+//! A JVM writes a chunk in steps. About once per second, it appends events and the constant pools
+//! to which they refer, and then stores in the header ([`ChunkHeader`]) up to where the chunk is
+//! readable. A reader therefore reads the header, the [`Types`] and the [`Pools`] up to that
+//! position, and the events that were added since the last update.
 //!
-//! Input is untrusted. Memory for a count is allocated only after its bytes were read, nesting and
-//! memory are bounded, and an error says what is wrong.
+//! The input is untrusted. Memory for a number of items is allocated only after their bytes were
+//! read, nesting and memory are bounded, and errors say what is wrong.
 
 mod chunk_header;
 mod chunk_reader;

@@ -1,20 +1,20 @@
-//! Stack traces: their types, and the entries of their pools.
+//! Stack traces: their types, and their pool entries.
 
 use crate::elements::Element;
 use crate::keys::{KEY_BYTES_MAX, key};
 use crate::metadata::{TypeId, class, field, types};
 use crate::varint;
 
-/// Maximum bytes of a frame in the entry of a stack trace: method, line, position, type.
+/// Maximum bytes of a frame in a stack trace entry: method, line, position, type.
 pub const FRAME_BYTES_MAX: usize = 2 * KEY_BYTES_MAX + 5 + 1;
 
-/// Maximum bytes of an entry of a class or a method: keys, and numbers of one byte.
+/// Maximum bytes of a class or method entry: keys, and one-byte numbers.
 pub const METHOD_BYTES_MAX: usize = 4 * KEY_BYTES_MAX + 2;
 
-/// An unknown line: -1 in 32 bits.
+/// Represents an unknown line: -1 in 32 bits.
 const NO_LINE: u64 = u32::MAX as u64;
 
-/// Returns the types of stack traces, and the types to which they refer.
+/// Returns the stack trace types, and the types to which they refer.
 pub fn types() -> Vec<Element> {
     vec![
         text_class("jdk.types.ThreadState", types::THREAD_STATE, "name"),
@@ -44,44 +44,45 @@ pub fn types() -> Vec<Element> {
     ]
 }
 
-/// Returns a type whose values are a text, which tools show instead of the value.
+/// Returns a type whose values contain a string, which tools show in place of the value.
 fn text_class(name: &'static str, id: TypeId, field: &'static str) -> Element {
     let text = Element::new("field").with("name", field).with_type("class", types::STRING);
     class(name, id).with("simpleType", "true").containing([text])
 }
 
-/// Returns a field whose value is an entry of a pool.
+/// Returns a field whose value is a pool entry.
 pub fn reference(name: &'static str, id: TypeId, label: &'static str) -> Element {
     field(name, id, label).with("constantPool", "true")
 }
 
-/// Appends the entry of a class, whose name is a symbol.
+/// Appends the entry for a class. `name` is the number of a symbol.
 pub fn push_class(out: &mut Vec<u8>, name: u32) {
     varint::push(out, key(name));
     varint::push(out, 0);
 }
 
-/// Appends the entry of a method; class, name and descriptor are entries of their pools.
+/// Appends the entry for a method. Class, name and descriptor are numbers of entries in their
+/// pools.
 pub fn push_method(out: &mut Vec<u8>, class: u32, name: u32, descriptor: u32) {
     varint::push(out, key(class));
     varint::push(out, key(name));
     varint::push(out, key(descriptor));
-    // Modifiers and the flag for hidden methods are 0.
+    // Modifiers, and the flag for hidden methods, are 0.
     out.extend_from_slice(&[0, 0]);
 }
 
 /// A frame of a stack trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackFrame {
-    /// The entry of the frame's method.
+    /// Number of the method's entry.
     pub method: u32,
-    /// The line in the source file, if known.
+    /// Line in the source file, if known.
     pub line: Option<u32>,
-    /// The entry of the frame's type.
+    /// Number of the frame type's entry.
     pub frame_type: u32,
 }
 
-/// Appends the entry of a stack trace. The first frame is the top, which was running.
+/// Appends the entry for a stack trace. The first frame is the top of the stack.
 pub fn push_stack_trace(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = StackFrame>) {
     let is_truncated = false;
     out.push(u8::from(is_truncated));

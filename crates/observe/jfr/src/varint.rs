@@ -1,12 +1,12 @@
-//! Compressed integers: 7 bits per byte, the lowest first, and 8 bits in the ninth byte.
+//! Compressed integers: 7 bits per byte, least significant first, and 8 bits in the ninth byte.
 
-/// Maximum bytes of an integer.
+/// Maximum bytes of a compressed integer.
 pub const BYTES_MAX: usize = 9;
 
-/// Bytes of [`push_size`].
+/// Number of bytes that [`push_size`] reserves.
 const SIZE_BYTES: usize = 4;
 
-/// Maximum size that [`put_size`] can write. Chunks are smaller.
+/// Maximum size that [`put_size`] can write. All chunks are smaller.
 const SIZE_MAX: usize = (1 << (7 * SIZE_BYTES)) - 1;
 
 /// Appends an integer.
@@ -24,13 +24,13 @@ pub fn push(out: &mut Vec<u8>, value: u64) {
     out.push(rest as u8);
 }
 
-/// Reserves space for the size of the following bytes. Returns the position of the space.
+/// Reserves space for the size of the bytes that follow. Returns the position of the space.
 pub fn push_size(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; SIZE_BYTES]);
     out.len() - SIZE_BYTES
 }
 
-/// Writes the number of bytes from `at` to the end, including the size itself, into the space at
+/// Writes the number of bytes from `at` to the end, including the size itself, to the space at
 /// `at`.
 pub fn put_size(out: &mut [u8], at: usize) {
     let size = out.len() - at;

@@ -1,14 +1,14 @@
-//! Numbers of the types that several writers declare. The numbers of their events begin at 80;
-//! numbers below 0x80 take one byte as compressed integers.
+//! Numbers of the types that several writers declare. The writers' own events begin at 80. Numbers
+//! below 0x80 take one byte as compressed integers.
 
 use crate::elements::Element;
 
-/// The number of a type in a file.
+/// The number of a type within a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeId(pub u8);
 
 impl Element {
-    /// Adds an attribute that is the number of a type.
+    /// Adds an attribute whose value is a type number.
     pub fn with_type(self, name: &'static str, id: TypeId) -> Element {
         self.with(name, id.0.to_string())
     }
@@ -62,13 +62,13 @@ pub const TIMESPAN: TypeId = TypeId(46);
 pub const DATA_AMOUNT: TypeId = TypeId(47);
 /// `jdk.jfr.Unsigned`.
 pub const UNSIGNED: TypeId = TypeId(48);
-/// Setting: whether an event is recorded.
+/// Setting: whether to record an event.
 pub const ENABLED_SETTING: TypeId = TypeId(60);
-/// Setting: the shortest duration that is recorded.
+/// Setting: the minimum duration of recorded events.
 pub const THRESHOLD_SETTING: TypeId = TypeId(61);
-/// Setting: the maximum number of events in a period.
+/// Setting: the maximum number of events per period.
 pub const THROTTLE_SETTING: TypeId = TypeId(62);
-/// Setting: whether stacks are recorded.
+/// Setting: whether to record stack traces.
 pub const STACK_TRACE_SETTING: TypeId = TypeId(63);
 /// Setting: the time between two events.
 pub const PERIOD_SETTING: TypeId = TypeId(64);

@@ -1,51 +1,51 @@
-//! The header of a chunk that may still grow.
+//! The header of a chunk that may still be growing.
 
 use super::ReadError;
 use crate::Clock;
 use std::num::NonZeroU64;
 
-/// Bytes of the header.
+/// Number of bytes in the header.
 pub const HEADER_BYTES: usize = 68;
 
 /// The supported major version.
 const MAJOR: u16 = 2;
 
-/// Value of the byte that counts the writes of the header: the header is being written.
+/// Value of the byte that counts header updates, while the header is being written.
 const UPDATING: u8 = 255;
 
-/// Value of the same byte: the chunk is complete.
+/// Value of the same byte when the chunk is complete.
 const COMPLETE: u8 = 0;
 
-/// Flag: integers are compressed.
+/// Flag that says that integers are compressed.
 const COMPRESSED_INTEGERS: u8 = 1;
 
-/// Whether a chunk is complete, growing or being updated.
+/// Whether a chunk is complete, growing, or being updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkState {
-    /// Nothing will be added.
+    /// Nothing will be added to the chunk.
     Complete,
-    /// The chunk grows. Its size is the readable part.
+    /// The chunk is growing. The size in its header is the readable part.
     Growing,
-    /// The header is being written: read it again.
+    /// The header is being written and must be reread.
     Updating,
 }
 
-/// Values in the header of a chunk.
+/// The values in a chunk header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Readable bytes of the chunk, including the header; 0 before the first flush.
+    /// Readable bytes of the chunk, including the header, or 0 before the first flush.
     pub chunk_bytes: u64,
-    /// Position of the latest constant pools in the chunk.
+    /// Position of the most recent constant pools within the chunk.
     pub pools_at: u64,
-    /// Position of the metadata in the chunk.
+    /// Position of the metadata within the chunk.
     pub metadata_at: u64,
-    /// Start of the chunk, in nanoseconds since 1970.
+    /// Start of the chunk in nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// Start of the chunk in ticks.
     pub start_ticks: u64,
     /// Ticks per second.
     pub ticks_per_second: NonZeroU64,
-    /// Whether the chunk is complete.
+    /// Whether the chunk is complete, growing, or being updated.
     pub state: ChunkState,
 }
 
@@ -53,7 +53,7 @@ impl ChunkHeader {
     /// Reads a header.
     ///
     /// # Errors
-    /// Fails if the bytes are not the header of a chunk in a supported version of the format.
+    /// Returns an error if the bytes are not a chunk header in a supported version of the format.
     pub fn read(bytes: &[u8; HEADER_BYTES]) -> Result<ChunkHeader, ReadError> {
         if !bytes.starts_with(b"FLR\0") {
             return Err(ReadError::NotARecording);
@@ -83,7 +83,7 @@ impl ChunkHeader {
         header.readable().check()
     }
 
-    /// Makes a chunk empty if nothing was flushed yet.
+    /// Sets the size to 0 if nothing was flushed yet.
     fn readable(self) -> ChunkHeader {
         let has_positions = self.metadata_at != 0 && self.pools_at != 0;
         let is_begun = self.state == ChunkState::Growing && !has_positions;
@@ -100,7 +100,7 @@ impl ChunkHeader {
         }
     }
 
-    /// Returns the clock of the events.
+    /// Returns the clock for the events.
     pub fn clock(&self) -> Clock {
         Clock {
             ticks_per_second: self.ticks_per_second,

@@ -1,4 +1,4 @@
-//! Reads a chunk that may grow: its types and pools, and the events of a range.
+//! Reads a chunk that may be growing: its types and pools, and ranges of its events.
 
 use super::chunk_header::{ChunkHeader, HEADER_BYTES};
 use super::event::{CHECKPOINT, Event, METADATA};
@@ -9,26 +9,27 @@ use super::{ReadError, error::ChunkError};
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 
-/// Maximum bytes of an event; longer events are skipped. The JDK's longest events have about 64
+/// Maximum bytes of an event. Longer events are skipped. The JDK's longest events take about 64
 /// KiB.
 pub const EVENT_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes that are read at once.
+/// Number of bytes to read at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Maximum bytes of the size of an event.
+/// Maximum bytes that an event's size takes.
 const SIZE_BYTES_MAX: usize = 9;
 
-/// Maximum number of events with pools in a chunk. The JDK writes one per second.
+/// Maximum number of checkpoint events, which contain pools, in a chunk. The JDK writes one per
+/// second.
 const CHECKPOINTS_MAX: usize = 1 << 20;
 
-/// Source of the bytes of a chunk.
+/// A source of a chunk's bytes.
 pub trait ReadAt {
-    /// Reads bytes from this position in the chunk on, and returns their number, which is smaller
-    /// than the buffer only at the end.
+    /// Reads bytes, starting at this position in the chunk, and returns their number. The number is
+    /// less than the length of the buffer only at the end.
     ///
     /// # Errors
-    /// Fails if the system cannot read them.
+    /// Returns an error if the system cannot read the bytes.
     fn read_at(&self, at: u64, to: &mut [u8]) -> std::io::Result<usize>;
 }
 
@@ -41,10 +42,10 @@ impl ReadAt for [u8] {
     }
 }
 
-/// Reads the header of a chunk; returns `None` if the header is not there yet.
+/// Reads a chunk header. Returns `None` if the header is not complete yet.
 ///
 /// # Errors
-/// Fails if the bytes are not a header, or cannot be read.
+/// Returns an error if the bytes are not a chunk header, or cannot be read.
 pub fn read_header(from: &(impl ReadAt + ?Sized)) -> Result<Option<ChunkHeader>, ChunkError> {
     let mut bytes = [0; HEADER_BYTES];
     let read = from.read_at(0, &mut bytes)?;
@@ -57,15 +58,15 @@ pub fn read_header(from: &(impl ReadAt + ?Sized)) -> Result<Option<ChunkHeader>,
     }
 }
 
-/// A chunk, up to the end of its readable part at the last look.
+/// A chunk up to the end of its readable part, as of the last update.
 #[derive(Debug)]
 pub struct ChunkReader {
     header: ChunkHeader,
     types: Types,
     pools: Pools,
-    /// The types whose values are kept.
+    /// The types whose pool values are kept.
     kept: HashSet<u64>,
-    /// Start of the latest pools that were read.
+    /// Position of the most recent pools that were read.
     pools_at: Option<u64>,
 }
 
@@ -73,8 +74,8 @@ impl ChunkReader {
     /// Reads the types and pools of a chunk. Only values of the types with these names, and of the
     /// types that they contain, are kept.
     ///
-    /// Fails if the chunk is invalid, exceeds a limit, or cannot be read.
-    /// The chunk is invalid, exceeds a limit, or cannot be read.
+    /// # Errors
+    /// Returns an error if the chunk is invalid, exceeds a limit, or cannot be read.
     pub fn open(
         from: &(impl ReadAt + ?Sized),
         header: &ChunkHeader,
@@ -89,11 +90,11 @@ impl ChunkReader {
         Ok(reader)
     }
 
-    /// Reads the part that was added since the last look, up to a newer header of the same chunk.
-    /// Returns whether the types have changed; the chunk must then be opened again.
+    /// Reads the part that was added since the last update, according to a newer header of the same
+    /// chunk. Returns whether the types have changed. If so, the chunk must be opened again.
     ///
     /// # Errors
-    /// Fails if the new part is invalid, exceeds a limit, or cannot be read.
+    /// Returns an error if the new part is invalid, exceeds a limit, or cannot be read.
     pub fn update(
         &mut self,
         from: &(impl ReadAt + ?Sized),
@@ -107,7 +108,7 @@ impl ChunkReader {
         Ok(false)
     }
 
-    /// Adds the new pools, which are chained from the latest back to the first.
+    /// Adds the new pools. They form a chain from the most recent back to the first one.
     fn add_pools(&mut self, from: &(impl ReadAt + ?Sized)) -> Result<(), ChunkError> {
         let (mut at, mut new) = (self.header.pools_at, Vec::new());
         while Some(at) > self.pools_at {
@@ -121,7 +122,7 @@ impl ChunkReader {
             }
         }
         for index in (0..new.len()).rev() {
-            // Events with pools do not overlap, so together they are at most as long as the chunk.
+            // Checkpoint events do not overlap, so together they are at most as long as the chunk.
             let end = index.checked_sub(1).map_or(self.header.chunk_bytes, |later| new[later]);
             let event = whole(from, new[index], end, POOL_BYTES_MAX)?;
             self.pools.add(&self.types, &event, |id| self.kept.contains(&id))?;
@@ -130,12 +131,12 @@ impl ChunkReader {
         Ok(())
     }
 
-    /// Returns the header of the last look.
+    /// Returns the header as of the last update.
     pub fn header(&self) -> &ChunkHeader {
         &self.header
     }
 
-    /// Returns the memory of the types and pools in bytes.
+    /// Returns the memory that the types and pools take, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.types.bytes() + self.pools.bytes()
     }
@@ -145,13 +146,13 @@ impl ChunkReader {
         Lookup { types: &self.types, pools: &self.pools }
     }
 
-    /// Calls `each` with the events of a range, except metadata and pools, and their positions,
-    /// until `each` breaks. Returns the start of the next event. The range must begin with an
-    /// event.
+    /// Calls `each` with the position of each event in a range and the event, except metadata and
+    /// checkpoint events, until `each` breaks. Returns the start of the next event. The range must
+    /// start at an event.
     ///
     /// # Errors
-    /// Fails if an event is invalid or extends beyond the end of the chunk, or if the system cannot
-    /// read; the error has the position.
+    /// Returns an error and its position if an event is invalid or extends past the end of the
+    /// chunk, or if the system cannot read the bytes.
     pub fn events(
         &self,
         from: &(impl ReadAt + ?Sized),
@@ -178,7 +179,7 @@ impl ChunkReader {
         Ok(at)
     }
 
-    /// Passes on the complete events of a window. Returns the start of the next event.
+    /// Passes the complete events in a window to `each`. Returns the start of the next event.
     fn window(
         &self,
         window_at: u64,
@@ -211,7 +212,7 @@ impl ChunkReader {
         }
     }
 
-    /// Handles a window that ends within the head of an event.
+    /// Handles a window that ends inside the head of an event.
     fn cut(&self, at: u64, bytes: usize) -> Result<(u64, ControlFlow<()>), (u64, ChunkError)> {
         match at + bytes as u64 >= self.header.chunk_bytes || bytes > 2 * SIZE_BYTES_MAX {
             true => Err((at, ReadError::Truncated.into())),
@@ -220,7 +221,7 @@ impl ChunkReader {
     }
 }
 
-/// Reads a whole event of up to `bytes_max` bytes, which must end before `end`.
+/// Reads a whole event with up to `bytes_max` bytes. The event must end before `end`.
 fn whole(
     from: &(impl ReadAt + ?Sized),
     at: u64,
@@ -236,7 +237,7 @@ fn whole(
     if event.bytes > bytes_max {
         return Err(ReadError::TooLarge("constant pools or metadata").into());
     }
-    // Memory is allocated only for bytes that the file has.
+    // Allocate memory only for bytes that the file actually contains.
     let mut bytes = Vec::new();
     while bytes.len() < event.bytes {
         let begun = bytes.len();

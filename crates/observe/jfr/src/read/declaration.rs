@@ -3,7 +3,7 @@
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Ticks of the chunk.
+    /// The chunk's ticks.
     Ticks,
     /// Nanoseconds.
     Nanoseconds,
@@ -18,23 +18,23 @@ pub enum Unit {
 pub struct Field {
     /// Name of the field.
     pub name: String,
-    /// Number of the type of its value.
+    /// Number of the type of the field's values.
     pub type_id: u64,
-    /// Whether the field contains the key of a value in a constant pool.
+    /// Whether the field contains the key of a value in a pool.
     pub is_key: bool,
     /// Whether the field is an array.
     pub is_array: bool,
-    /// The unit of a duration field.
+    /// The unit, if the field is a duration.
     pub unit: Option<Unit>,
 }
 
-/// A type of events or values.
+/// An event type or value type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
     /// Name of the type, such as `jdk.SocketWrite` or `java.lang.Thread`.
     pub name: String,
     /// Whether the type is an event type.
     pub is_event: bool,
-    /// Fields of the type, in the order of their bytes.
+    /// Fields of the type in the order of their encoding.
     pub fields: Vec<Field>,
 }

@@ -1,13 +1,13 @@
-//! Reasons why a recording cannot be read.
+//! The reasons why a recording cannot be read.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Reason why a recording, or a part of it, cannot be read.
+/// The reason why a recording or a part of it cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// The bytes do not begin like a recording.
+    /// The bytes are not the start of a recording.
     NotARecording,
     /// The version of the format is not supported.
     Version {
@@ -18,9 +18,9 @@ pub enum ReadError {
     },
     /// The integers are not compressed.
     Uncompressed,
-    /// A value extends beyond the end of its container.
+    /// A value extends past the end of its container.
     Truncated,
-    /// A number or a reference is impossible.
+    /// A number or a reference has an impossible value.
     Invalid(&'static str),
     /// A limit is exceeded.
     TooLarge(&'static str),
@@ -49,7 +49,7 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Reason why a chunk cannot be read.
+/// The reason why a chunk cannot be read.
 #[derive(Debug)]
 pub enum ChunkError {
     /// The bytes are invalid.

@@ -1,4 +1,4 @@
-//! Events, and the values of their fields.
+//! Events and the values of their fields.
 
 use super::ReadError;
 use super::input::Input;
@@ -6,32 +6,32 @@ use super::layout::{Layout, Shape, skip};
 use super::text::Text;
 use super::types::Types;
 
-/// Number of the type of metadata events.
+/// Type number of metadata events.
 pub const METADATA: u64 = 0;
 
-/// Number of the type of events with constant pools.
+/// Type number of checkpoint events, which contain constant pools.
 pub const CHECKPOINT: u64 = 1;
 
-/// Maximum number of fields that an [`EventPlan`] reads.
+/// Maximum number of fields that an [`EventPlan`] can read.
 pub const SLOTS: usize = 12;
 
-/// An event whose fields are not read yet.
+/// An event whose fields are not decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     /// Number of the event's type.
     pub type_id: u64,
-    /// Bytes of the event, including its size.
+    /// Size of the event in bytes, including the encoded size.
     pub bytes: usize,
-    /// The available bytes of the event's fields.
+    /// The bytes of the event's fields that are available.
     pub fields: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    /// Reads the size and the type of the event at the start of `bytes`, whose end may be missing.
-    /// Returns `None` if even the type is missing.
+    /// Reads the size and the type of the event at the start of `bytes`, which may be cut off
+    /// before the end of the event. Returns `None` if the type is not available.
     ///
     /// # Errors
-    /// Fails if the size is impossible.
+    /// Returns an error if the size is impossible.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Result<Option<Event<'a>>, ReadError> {
         let mut input = Input(bytes);
@@ -52,24 +52,24 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The undecoded value of a field.
+/// The raw value of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Raw<'a> {
     /// The type has no such field.
     #[default]
     Absent,
-    /// A number, the key of a value in a pool, or 64 bits of a negative number.
+    /// A number, the key of a value in a pool, or the 64 bits of a negative number.
     Integer(u64),
-    /// A flag or a small number.
+    /// A boolean or a small number.
     Byte(u8),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float(f64),
-    /// A text.
+    /// A string.
     Text(Text<'a>),
 }
 
 impl Raw<'_> {
-    /// Returns a number, or 0 if the value is not a number.
+    /// Returns the number, or 0 if the value is not a number.
     #[inline]
     pub fn integer(&self) -> u64 {
         match self {
@@ -79,7 +79,8 @@ impl Raw<'_> {
         }
     }
 
-    /// Returns a number with a fraction; `None` if the value is not a finite number.
+    /// Returns the floating-point number, or `None` if the value is not a finite floating-point
+    /// number.
     pub fn float(&self) -> Option<f64> {
         match self {
             Raw::Float(value) => Some(*value).filter(|value| value.is_finite()),
@@ -87,7 +88,7 @@ impl Raw<'_> {
         }
     }
 
-    /// Returns whether a flag is set.
+    /// Returns whether the value is a boolean that is true.
     pub fn flag(&self) -> bool {
         matches!(self, Raw::Byte(1..))
     }
@@ -113,19 +114,19 @@ fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-/// A plan for reading some fields of an event type, each into a slot.
+/// A plan for reading some fields of an event type. Each of these fields has a slot.
 #[derive(Clone, Debug)]
 pub struct EventPlan {
-    /// The fields up to the last one that is read, with their slots.
+    /// All fields up to the last one to read, with the slots of the fields to read.
     steps: Vec<(Shape, Option<u8>)>,
 }
 
 impl EventPlan {
-    /// Creates a plan to read the fields with these names. The type may lack some of them. Returns
-    /// `None` if the layout of the type is unknown.
+    /// Creates a plan for reading the fields with these names. The type may lack some of them.
+    /// Returns `None` if the layout of the type is unknown.
     ///
     /// # Panics
-    /// Panics if there are more names than [`SLOTS`].
+    /// Panics if there are more than [`SLOTS`] names.
     pub fn new(types: &Types, type_id: u64, names: &[&str]) -> Option<EventPlan> {
         assert!(names.len() <= SLOTS, "{} fields of an event", names.len());
         let layout: &Layout = types.layout(type_id)?;
@@ -140,10 +141,10 @@ impl EventPlan {
         Some(EventPlan { steps })
     }
 
-    /// Reads the fields of an event of the type.
+    /// Reads the fields of an event that has the plan's type.
     ///
     /// # Errors
-    /// Fails if a value extends beyond the event, or is invalid.
+    /// Returns an error if a value is invalid or extends past the end of the event.
     #[inline]
     pub fn read<'a>(&self, fields: &'a [u8]) -> Result<[Raw<'a>; SLOTS], ReadError> {
         let mut values = [Raw::Absent; SLOTS];

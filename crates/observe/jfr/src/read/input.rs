@@ -1,9 +1,9 @@
-//! A position in bytes.
+//! A read position in a slice of bytes.
 
 use super::ReadError;
 use crate::varint::BYTES_MAX;
 
-/// The bytes that were not read yet.
+/// The bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a>(pub &'a [u8]);
 
@@ -35,7 +35,7 @@ impl<'a> Input<'a> {
         Err(ReadError::Truncated)
     }
 
-    /// Reads a compressed integer that fits into `usize`.
+    /// Reads a compressed integer and converts it to `usize`.
     #[inline]
     pub fn size(&mut self) -> Result<usize, ReadError> {
         usize::try_from(self.varint()?).map_err(|_| ReadError::Truncated)

@@ -1,4 +1,4 @@
-//! The layout of a value's bytes: its fields, with the fields of their types, in sequence.
+//! The layout of a value: the sequence of its fields, including the fields of their types.
 
 use super::ReadError;
 use super::declaration::Type;
@@ -9,35 +9,35 @@ use std::collections::HashMap;
 /// Maximum nesting depth of types.
 const DEPTH_MAX: usize = 8;
 
-/// Maximum number of values of a type. A stack frame has four.
+/// Maximum number of values in a type. A stack frame has four.
 const VALUES_MAX: usize = 256;
 
-/// Maximum number of values of all types. Types whose layout exceeds the limit are not read.
+/// Maximum number of values in all types. Types whose layout would exceed the limit cannot be read.
 const ALL_VALUES_MAX: usize = 1 << 18;
 
-/// One value.
+/// The encoding of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A compressed integer.
     Integer,
-    /// One byte: a flag or a small number.
+    /// One byte: a boolean or a small number.
     Byte,
-    /// A number with a fraction, of 4 bytes.
+    /// A 4-byte floating-point number.
     Float,
-    /// A number with a fraction, of 8 bytes.
+    /// An 8-byte floating-point number.
     Double,
-    /// A text, whatever its encoding.
+    /// A string in any encoding.
     Text,
-    /// An array: the number of values, followed by the values.
+    /// An array: the number of elements, followed by the elements.
     Array(Layout),
     /// The values of another type.
     Nested(Layout),
 }
 
-/// The values of a type.
+/// The encodings of a type's values in order.
 pub type Layout = Vec<Shape>;
 
-/// Returns the layouts of all types. A type with an unknown layout is left out, and its values
+/// Returns the layouts of all types. A type with an unknown layout is omitted, and its values
 /// cannot be read.
 pub fn layouts(types: &HashMap<u64, Type>) -> HashMap<u64, Layout> {
     let mut all = ALL_VALUES_MAX;
@@ -69,7 +69,7 @@ fn layout(types: &HashMap<u64, Type>, id: u64, depth: usize, left: &mut usize) -
     Some(shapes)
 }
 
-/// Returns the shape of a field with this layout.
+/// Returns the shape for a field whose type has this layout.
 fn single(mut layout: Layout) -> Shape {
     match layout.pop() {
         Some(only) if layout.is_empty() => only,
@@ -91,7 +91,7 @@ fn primitive(name: &str) -> Option<Shape> {
     }
 }
 
-/// Skips the values of a layout.
+/// Skips the values in a layout.
 pub fn skip_all(input: &mut Input<'_>, layout: &[Shape]) -> Result<(), ReadError> {
     layout.iter().try_for_each(|shape| skip(input, shape))
 }
@@ -110,7 +110,7 @@ pub fn skip(input: &mut Input<'_>, shape: &Shape) -> Result<(), ReadError> {
     }
 }
 
-/// Skips an array. Values without bytes must not take time.
+/// Skips an array. Elements that take no bytes must not take time.
 fn skip_array(input: &mut Input<'_>, layout: &[Shape]) -> Result<(), ReadError> {
     for _ in 0..input.size()? {
         let before = input.0.len();

@@ -1,4 +1,4 @@
-//! Values in the constant pools: texts, names of classes and threads, stacks.
+//! Lookup of values in the constant pools: strings, names of classes and threads, stack traces.
 
 use super::event::{Raw, value};
 use super::input::Input;
@@ -8,19 +8,19 @@ use super::text::Text;
 use super::types::Types;
 use std::borrow::Cow;
 
-/// Maximum length of the chain of keys from a value to its text: a class has a symbol, which has a
-/// text, which may be in the pool.
+/// Maximum number of keys from a value to its string. For example, a class refers to a symbol,
+/// which refers to a string, which may be in the pool.
 const CHAIN_MAX: usize = 4;
 
-/// Maximum bytes of the name of a class or method; longer names are truncated.
+/// Maximum bytes of a class or method name. Longer names are truncated.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// A frame of a stack.
+/// A frame of a stack trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The name of the class, such as `java.net.Socket`.
+    /// The class name, such as `java.net.Socket`.
     pub class: String,
-    /// The name of the method.
+    /// The method name.
     pub method: String,
     /// The source line, or 0.
     pub line: u32,
@@ -36,8 +36,8 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Returns a text: a text in the event, or the text to which the key of `type_id` leads,
-    /// through the field `string` or `name` of the value.
+    /// Returns a string: either the string in the event, or the string to which a key of `type_id`
+    /// leads through the `string` or `name` field of the value.
     pub fn text(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
         let (mut raw, mut type_id) = (*raw, type_id);
         for _ in 0..CHAIN_MAX {
@@ -56,7 +56,7 @@ impl<'a> Lookup<'a> {
         Cow::Borrowed("")
     }
 
-    /// Returns the field that names a pool value, with the field's type.
+    /// Returns the field that contains a pool value's name, and the field's type.
     fn named(&self, type_id: u64, key: u64) -> Option<(Raw<'a>, u64)> {
         let declared = self.types.get(type_id)?;
         if declared.fields.is_empty() {
@@ -65,12 +65,12 @@ impl<'a> Lookup<'a> {
             return Some((value(&mut input, shape).ok()?, type_id));
         }
         let is_name = |name: &str| matches!(name, "string" | "name" | "javaName");
-        // A type with one field has the value of that field.
+        // A type that has no such field is represented by its first field.
         let field = declared.fields.iter().position(|field| is_name(&field.name)).unwrap_or(0);
         Some((self.field(type_id, key, field)?, declared.fields[field].type_id))
     }
 
-    /// Returns a field of a pool value.
+    /// Returns a field of a pool value, by the index of the field.
     fn field(&self, type_id: u64, key: u64, index: usize) -> Option<Raw<'a>> {
         let layout = self.types.layout(type_id)?;
         let mut input = Input(self.pools.get(type_id, key)?);
@@ -78,13 +78,13 @@ impl<'a> Lookup<'a> {
         value(&mut input, layout.get(index)?).ok()
     }
 
-    /// Returns the name of a class in source form: `java.lang.String`, `byte[]`.
+    /// Returns a class name as in source code: `java.lang.String`, `byte[]`.
     pub fn class(&self, raw: &Raw<'a>, type_id: u64) -> String {
         let name = self.text(raw, type_id);
         class_name(&name[..name.floor_char_boundary(NAME_BYTES_MAX)])
     }
 
-    /// Returns the name of a thread: its name in Java, else its name in the system.
+    /// Returns a thread's name in Java, or otherwise its name in the operating system.
     pub fn thread(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
         let named = |name: &str| {
             let declared = self.types.get(type_id)?;
@@ -95,7 +95,7 @@ impl<'a> Lookup<'a> {
         named("javaName").or_else(|| named("osName")).unwrap_or_default()
     }
 
-    /// Returns up to `max` frames of a stack, the innermost first.
+    /// Returns up to `max` frames of a stack trace, innermost first.
     pub fn stack(&self, raw: &Raw<'a>, type_id: u64, max: usize) -> Vec<Frame> {
         self.frames(raw.integer(), type_id, max).unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl<'a> Lookup<'a> {
         let Some(Shape::Array(shapes)) = layout.get(index) else { return None };
         let shapes = match &shapes[..] {
             [Shape::Nested(shapes)] => shapes,
-            // The layout of frames with one field.
+            // The frames have a single field, and this is the layout of the field.
             _ => shapes,
         };
         let count = input.size().ok()?.min(max);
@@ -147,18 +147,18 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Removes the number of a hidden class, which differs in each JVM.
+/// Removes the number from the name of a hidden class, because the number differs between JVMs.
 fn without_number(name: &str) -> &str {
     let ends = ["+0x", ".0x", "/0x"].map(|mark| name.find(mark).unwrap_or(name.len()));
     &name[..ends.into_iter().min().unwrap_or(name.len())]
 }
 
-/// Returns a line, or 0: frames of native methods have a negative line.
+/// Returns a line number, or 0 for frames of native methods, which have a negative line number.
 fn line(raw: u64) -> u32 {
     u32::try_from(raw).ok().filter(|line| *line <= i32::MAX as u32).unwrap_or(0)
 }
 
-/// Returns the source form of a class name in the JVM.
+/// Converts a JVM class name to the form in source code.
 fn class_name(name: &str) -> String {
     let name = without_number(name);
     let element = name.trim_start_matches('[');

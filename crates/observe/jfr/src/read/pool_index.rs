@@ -1,4 +1,4 @@
-//! The constant pools of a chunk that were read so far.
+//! The constant pools of a chunk, as far as they were read.
 
 use super::ReadError;
 use super::input::Input;
@@ -6,24 +6,25 @@ use super::layout::{Layout, skip_all};
 use super::types::Types;
 use std::collections::HashMap;
 
-/// Maximum bytes of pools that are kept per chunk. A chunk has 12 MB by default, including its
+/// Maximum bytes of pool entries to keep per chunk. By default, a chunk has 12 MB, including its
 /// pools.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum number of entries of these pools.
+/// Maximum number of pool entries to keep per chunk.
 pub const POOL_ENTRIES_MAX: usize = 1 << 19;
 
-/// Reads the distance from an event with pools back to the previous one in the same chunk; returns
+/// Reads the distance from a checkpoint event back to the previous one in the same chunk. Returns
 /// `None` for the first one.
 ///
 /// # Errors
-/// Fails if the bytes do not begin with an event with pools.
+/// Returns an error if the bytes do not start with a checkpoint event.
 pub fn checkpoint_delta(event: &[u8]) -> Result<Option<u64>, ReadError> {
     let mut input = Input(event);
     begin(&mut input).map(|delta| Some(delta).filter(|delta| *delta != 0))
 }
 
-/// Reads an event with pools up to its delta, and returns the delta without its sign.
+/// Reads a checkpoint event up to its distance to the previous one. Returns the distance without
+/// its sign.
 fn begin(input: &mut Input<'_>) -> Result<u64, ReadError> {
     input.size()?;
     if input.varint()? != super::CHECKPOINT {
@@ -37,7 +38,7 @@ fn begin(input: &mut Input<'_>) -> Result<u64, ReadError> {
 /// The constant pools of a chunk.
 #[derive(Debug, Default)]
 pub struct Pools {
-    /// The bytes of all entries.
+    /// The bytes of all entries, concatenated.
     bytes: Vec<u8>,
     pools: HashMap<u64, Pool>,
     entries: usize,
@@ -45,16 +46,17 @@ pub struct Pools {
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// Keys with the positions of their values; in ascending order of keys once they are sorted.
+    /// Keys and the positions of their values. Once sorted, in ascending order of keys.
     entries: Vec<(u64, u32)>,
     is_sorted: bool,
 }
 
 impl Pools {
-    /// Adds the entries of an event with pools whose types are `wanted`.
+    /// Adds the entries of a checkpoint event whose types are `wanted`.
     ///
     /// # Errors
-    /// Fails if the event has no pools, has values of an unknown type, or exceeds a limit.
+    /// Returns an error if the event is not a checkpoint, contains values of an unknown type, or
+    /// exceeds a limit.
     pub fn add(
         &mut self,
         types: &Types,
@@ -63,7 +65,7 @@ impl Pools {
     ) -> Result<(), ReadError> {
         let mut input = Input(event);
         begin(&mut input)?;
-        // Skips the kind of the event.
+        // Skips the checkpoint type.
         input.byte()?;
         for _ in 0..input.size()? {
             let type_id = input.varint()?;
@@ -102,7 +104,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Sorts the pools that have new entries. Of two entries with the same key, the newer one is
+    /// Sorts the pools that have new entries. If two entries have the same key, the newer one is
     /// kept.
     fn sort(&mut self) {
         for pool in self.pools.values_mut().filter(|pool| !pool.is_sorted) {
@@ -112,14 +114,14 @@ impl Pools {
         }
     }
 
-    /// Returns the bytes from a value on.
+    /// Returns the bytes starting at a value.
     pub(super) fn get(&self, type_id: u64, key: u64) -> Option<&[u8]> {
         let entries = &self.pools.get(&type_id)?.entries;
         let index = entries.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         self.bytes.get(entries[index].1 as usize..)
     }
 
-    /// Returns the memory of the pools in bytes.
+    /// Returns the memory that the pools take, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.entries * size_of::<(u64, u32)>()
     }

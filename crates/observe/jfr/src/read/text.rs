@@ -1,24 +1,24 @@
-//! Texts in their encodings.
+//! Strings in the encodings of the format.
 
 use super::ReadError;
 use super::input::Input;
 use std::borrow::Cow;
 
-/// Maximum bytes of a text that are decoded; longer texts are truncated.
+/// Maximum bytes of a string to decode. Longer strings are truncated.
 const TEXT_BYTES_MAX: usize = 8192;
 
-/// Maximum number of code units of a UTF-16 text, whose length in bytes is known only after
+/// Maximum number of code units in a UTF-16 string, whose length in bytes is known only after
 /// decoding.
 const UNITS_MAX: usize = 65_536;
 
-/// A text in one of its encodings.
+/// A string in one of the encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// No text.
+    /// No string.
     None,
-    /// The key of a text in the pool.
+    /// The key of a string in the pool.
     Key(u64),
-    /// UTF-8, possibly invalid.
+    /// UTF-8, which may be invalid.
     Utf8(&'a [u8]),
     /// Latin-1.
     Latin1(&'a [u8]),
@@ -27,7 +27,7 @@ pub enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Reads a text.
+    /// Reads a string.
     #[inline]
     pub(super) fn read(input: &mut Input<'a>) -> Result<Text<'a>, ReadError> {
         match input.byte()? {
@@ -58,7 +58,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Returns the characters of a text that is not in the pool; a long text is truncated.
+    /// Returns the characters of a string that is not in the pool. A long string is truncated.
     pub fn characters(&self) -> Cow<'a, str> {
         let first = |bytes: &'a [u8]| &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
         match *self {

@@ -1,4 +1,4 @@
-//! The types of a chunk, as declared in its metadata.
+//! The types in a chunk, as its metadata declares them.
 
 use super::ReadError;
 use super::declaration::{Field, Type, Unit};
@@ -8,26 +8,27 @@ use super::text::Text;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Maximum nesting depth of elements. The JDK writes five levels.
+/// Maximum nesting depth of elements. The JDK uses five levels.
 const DEPTH_MAX: usize = 16;
 
-/// Maximum bytes of the metadata of a chunk. The metadata of a JDK has about 110 KB.
+/// Maximum bytes of a chunk's metadata. A JDK's metadata takes about 110 KB.
 pub const METADATA_BYTES_MAX: usize = 8 << 20;
 
-/// Maximum number of texts.
+/// Maximum number of strings in the metadata.
 const TEXTS_MAX: usize = 1 << 18;
 
-/// Maximum number of types of a chunk. A JDK has about 250, and each event class of an application
-/// adds one.
+/// Maximum number of types in a chunk. A JDK declares about 250, and each event class of an
+/// application adds one.
 const TYPES_MAX: usize = 16_384;
 
-/// Maximum number of fields of all types.
+/// Maximum number of fields in all types.
 const FIELDS_MAX: usize = 1 << 17;
 
-/// Maximum bytes of the names of all types and fields, which refer to texts.
+/// Maximum bytes of the names of all types and fields. The limit is needed because names refer to
+/// strings, which may be shared.
 const NAME_BYTES_MAX: usize = 1 << 20;
 
-/// The types of a chunk, by number.
+/// The types in a chunk, indexed by number.
 #[derive(Debug, Default)]
 pub struct Types {
     types: HashMap<u64, Type>,
@@ -37,17 +38,17 @@ pub struct Types {
 }
 
 impl Types {
-    /// Reads the metadata of a chunk: a whole event, from its size on.
+    /// Reads the metadata of a chunk from a whole event, including its size.
     ///
     /// # Errors
-    /// Fails if the event is not metadata, or exceeds a limit.
+    /// Returns an error if the event is not metadata, is invalid, or exceeds a limit.
     pub fn read(event: &[u8]) -> Result<Types, ReadError> {
         let mut input = Input(event);
         input.size()?;
         if input.varint()? != super::METADATA {
             return Err(ReadError::Invalid("position of the metadata"));
         }
-        // Skips start, duration and version.
+        // Skips the start, duration and version.
         for _ in 0..3 {
             input.varint()?;
         }
@@ -62,38 +63,38 @@ impl Types {
         Ok(read)
     }
 
-    /// Returns a type by its number.
+    /// Returns the type with this number.
     pub fn get(&self, id: u64) -> Option<&Type> {
         self.types.get(&id)
     }
 
-    /// Returns the number of a type.
+    /// Returns the number of the type with this name.
     pub fn id(&self, name: &str) -> Option<u64> {
         self.types.iter().find(|(_, declared)| declared.name == name).map(|(id, _)| *id)
     }
 
-    /// Returns the approximate memory of the types in bytes.
+    /// Returns the approximate memory that the types take, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns all types with their numbers, in any order.
+    /// Returns all types and their numbers, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Type)> {
         self.types.iter().map(|(id, declared)| (*id, declared))
     }
 
-    /// Returns the number of the type of texts.
+    /// Returns the number of the string type.
     pub(super) fn text_type(&self) -> Option<u64> {
         self.text_type
     }
 
-    /// Returns the layout of a type's bytes.
+    /// Returns the layout of a type's values.
     pub(super) fn layout(&self, id: u64) -> Option<&Layout> {
         self.layouts.get(&id)
     }
 }
 
-/// Reads the texts that the elements refer to.
+/// Reads the strings to which the elements refer.
 fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
     let count = input.size()?;
     if count > TEXTS_MAX {
@@ -106,12 +107,12 @@ fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
     Ok(texts)
 }
 
-/// The container of an element.
+/// What contains an element.
 enum Parent<'t> {
     Root,
-    /// A type, which gets the element's fields.
+    /// A type, to which the element's fields are added.
     Type(&'t mut Type),
-    /// A field, which gets the element's unit.
+    /// A field, for which the element may set the unit.
     Field(&'t mut Field),
 }
 
@@ -143,13 +144,13 @@ impl<'a> Reader<'a> {
             .ok_or(ReadError::Invalid("reference in the metadata"))
     }
 
-    /// Returns the memory of the types in bytes, including their layouts.
+    /// Returns the memory that the types and their layouts take, in bytes.
     fn bytes(&self) -> usize {
         let field = size_of::<Field>() + size_of::<Shape>();
         self.name_bytes + self.fields * field + self.types.len() * 2 * size_of::<Type>()
     }
 
-    /// Returns a copy of a name, and counts its bytes.
+    /// Copies a name and counts its bytes.
     fn name(&mut self, name: &str) -> Result<String, ReadError> {
         self.name_bytes += name.len();
         match self.name_bytes > NAME_BYTES_MAX {
