@@ -1,15 +1,15 @@
-//! The collapsed form: one stack per line, with frames from the root separated by semicolons, then
-//! a space and the number of samples.
+//! The collapsed format. Each line contains one stack, root first, with semicolons between frames,
+//! followed by a space and the number of samples.
 
 use crate::Profile;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the stacks of a profile in the collapsed form, sorted.
+/// Writes the stacks of a profile in collapsed format, sorted.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_collapsed(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let mut lines = BTreeMap::<String, u64>::new();
     for (stack, samples) in profile.stacks() {
@@ -20,7 +20,7 @@ pub fn write_collapsed(profile: &Profile, output: &mut impl Write) -> io::Result
     lines.iter().try_for_each(|(stack, samples)| writeln!(output, "{stack} {samples}"))
 }
 
-/// Returns a name without characters that would end a frame or a line.
+/// Replaces the characters that would end a frame or a line.
 fn plain(name: &str) -> String {
     let plain = |char: char| match char {
         ';' => ':',

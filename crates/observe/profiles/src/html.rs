@@ -1,4 +1,4 @@
-//! Flame graphs as pages: one file with the data, the style and the script.
+//! Flame graphs as HTML pages. A page is a single file with the data, the style and the script.
 
 use crate::profile::summary;
 use crate::tree::{Node, Tree};
@@ -10,36 +10,37 @@ const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 const BODY: &str = include_str!("html/body.html");
 
-/// The data of a page.
+/// The data in a page.
 #[derive(Serialize)]
 struct Data<'a> {
     title: &'a str,
     about: Vec<String>,
     kinds: [&'static str; 7],
-    /// Name and kind of each function.
+    /// The name and kind of each function.
     names: Vec<(&'a str, u8)>,
-    /// Depth, name, start, samples, and samples before, of each frame, one frame after the other.
+    /// For each frame: depth, name, start, samples, and samples before. The frames are
+    /// concatenated.
     nodes: Vec<u64>,
-    /// Total samples after and before; 0 before if the page does not compare.
+    /// Total samples after and before. The total before is 0 if the page shows a single profile.
     total: [u64; 2],
     /// Whether colors show changes.
     compares: bool,
 }
 
-/// Writes a page with a flame graph to search and zoom in.
+/// Writes a page with a flame graph that can be searched and zoomed.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_html(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     write(&Tree::of(profile), profile, None, output)
 }
 
-/// Writes a page with the flame graph of `after`, with colors for the change of each frame's share.
+/// Writes a page with the flame graph of `after`, colored by the change in each frame's share.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_diff_html(
     before: &Profile,
     after: &Profile,
@@ -66,7 +67,7 @@ fn write(
         total: [tree.total[1], tree.total[0]],
         compares: before.is_some(),
     };
-    // In a script, `<` could end the script.
+    // In a script, `<` could end the script element.
     let data = serde_json::to_string(&data).map_err(io::Error::other)?.replace('<', "\\u003c");
     write!(
         output,

@@ -1,4 +1,4 @@
-//! The format of the JDK's Flight Recorder, for `jfr` and JDK Mission Control.
+//! The JDK Flight Recorder format, for the `jfr` tool and JDK Mission Control.
 
 mod metadata;
 mod names;
@@ -14,25 +14,25 @@ use schedule::{Sample, Schedule};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
-/// Ticks per second. Ticks are nanoseconds since the profile began.
+/// Ticks per second. Ticks are nanoseconds since the start of the profile.
 const TICKS_PER_SECOND: NonZeroU64 = NonZeroU64::new(1_000_000_000).expect("is not zero");
 
-/// Maximum number of samples in a file: about 120 MB. Larger profiles, such as sums of other
-/// programs, are scaled down proportionally for each stack.
+/// Maximum number of samples in a file, which then takes about 120 MB. Larger profiles, such as
+/// sums from other tools, are scaled down proportionally for each stack.
 const SAMPLES_MAX: u64 = 10_000_000;
 
-/// Writes a profile in the format of the JDK's Flight Recorder: an event `jdk.ExecutionSample` for
-/// each sample, in chunks of 8 MiB.
+/// Writes a profile in the JDK Flight Recorder format, with one `jdk.ExecutionSample` event per
+/// sample, in chunks of 8 MiB.
 ///
 /// A profile does not record the time of each sample, so the samples of a stack are spread evenly
 /// over the duration. A thread at the root is the sampled thread; if a component follows, the
 /// component is the root of the stack trace. In a name such as `a::B::c`, `a::B` is the class and
-/// `c` the method. Source files and notes cannot be represented in such a file. More than ten
-/// million samples are scaled down proportionally for each stack.
+/// `c` the method. The format cannot represent source files and notes. If there are more than ten
+/// million samples, they are scaled down proportionally for each stack.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_jfr(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let about = profile.about();
     let names = Names::of(profile);
@@ -65,7 +65,7 @@ fn push_settings(chunk: &mut Chunk, profile: &Profile) {
     }
 }
 
-/// Returns a period like the JDK, in the largest unit that gives a whole number.
+/// Formats a period like the JDK does, in the largest unit in which it is an integer.
 fn period(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
     let whole = units.iter().find(|(_, unit)| ns >= *unit && ns.is_multiple_of(*unit));
@@ -82,8 +82,8 @@ fn push_sample(out: &mut Vec<u8>, sample: &Sample, pools: &Pools<'_>) {
     varint::put_size(out, at);
 }
 
-/// Returns the number of frames at the root of a stack that represent its thread and are not in the
-/// stack trace.
+/// Returns the number of frames at the root of a stack that represent its thread and are therefore
+/// excluded from the stack trace.
 fn thread_frames(kinds: impl Iterator<Item = FrameKind>) -> usize {
     let is_below_component = kinds.take(2).eq([FrameKind::Thread, FrameKind::Component]);
     usize::from(is_below_component)

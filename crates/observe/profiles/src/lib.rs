@@ -1,6 +1,7 @@
-//! Profiles: stacks of named frames with their numbers of samples, and their formats.
+//! Profiles, which contain stacks of named frames and their sample counts, and the formats for
+//! profiles.
 //!
-//! A separate crate because it is pure and fuzzed alone. It reads files of other programs.
+//! A separate crate because it is pure and fuzzed alone. It parses files that other programs wrote.
 
 #![forbid(unsafe_code)]
 

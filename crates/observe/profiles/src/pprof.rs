@@ -1,4 +1,4 @@
-//! The format of pprof: a gzipped protobuf message. Its definition is `proto/profile.proto` in
+//! The pprof format: a gzipped protobuf message, which is defined in `proto/profile.proto` in
 //! github.com/google/pprof.
 
 mod message;
@@ -13,14 +13,14 @@ use prost::encoding::{DecodeContext, decode_key, skip_field};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
-/// Maximum number of frames in a stack when reading.
+/// Maximum number of frames per stack when reading.
 const DEPTH_MAX: usize = 4096;
 
-/// Maximum number of frames in all stacks when reading. Without it, a small file that repeats a
-/// deep stack would fill the memory.
+/// Maximum number of frames in all stacks when reading. Without this limit, a small file that
+/// repeats a deep stack could fill memory.
 const FRAMES_MAX: usize = 1 << 24;
 
-/// Maximum number of samples, places, functions and texts in total when reading.
+/// Maximum total number of samples, places, functions and strings when reading.
 const ITEMS_MAX: usize = 2_000_000;
 
 /// Maximum bytes of all names when reading.
@@ -29,7 +29,7 @@ const NAME_BYTES_MAX: usize = 256 << 20;
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Reason why a file cannot be read as a profile.
+/// The reason why a file cannot be read as a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The input cannot be read or decompressed.
@@ -46,12 +46,12 @@ pub enum ReadError {
     Content(&'static str),
 }
 
-/// Writes a profile in the format of pprof, gzipped. The sample types are the number of samples,
-/// and the time of their intervals.
+/// Writes a profile in pprof format, gzipped. The sample types are the number of samples and the
+/// time that they represent.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_pprof(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let message = Builder::default().message(profile);
     let mut gzip = GzEncoder::new(output, Compression::default());
@@ -59,7 +59,7 @@ pub fn write_pprof(profile: &Profile, output: &mut impl Write) -> io::Result<()>
     gzip.finish().map(drop)
 }
 
-/// The distinct strings of a message. The first is empty.
+/// The distinct strings of a message. The first string is empty.
 struct Strings {
     table: Vec<String>,
     known: HashMap<String, i64>,
@@ -83,7 +83,8 @@ impl Strings {
     }
 }
 
-/// Frames at one address: the function at the address, after the frames into which it is inlined.
+/// The frames at one address: the frames into which the function at the address is inlined,
+/// followed by that function.
 type Place = Vec<FrameId>;
 
 #[derive(Default)]
@@ -140,7 +141,7 @@ impl Builder {
             return *id;
         }
         let id = self.locations.len() as u64 + 1;
-        // In the message, the innermost function comes first.
+        // In the message, the innermost function is first.
         let line = place.iter().rev().map(|frame| self.line(profile.get(*frame))).collect();
         let outermost = place.first().map(|frame| profile.get(*frame));
         let module = outermost.and_then(|frame| frame.module.as_deref());
@@ -171,7 +172,7 @@ impl Builder {
 
     fn line(&mut self, frame: &Frame) -> Line {
         let name = self.strings.number(&frame.name);
-        // Other programs ignore the language here, and reading restores it from here.
+        // Other tools ignore the language in this field. Reading uses it to restore the kind.
         let system_name = self.strings.number(frame.kind.name());
         let filename = self.strings.number(frame.file.as_deref().unwrap_or_default());
         let (functions, next) = (&mut self.functions, self.by_function.len() as u64 + 1);
@@ -188,7 +189,7 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Splits a stack into places: an inlined frame shares the place of the previous frame.
+/// Splits a stack into places. An inlined frame is in the same place as the previous frame.
 fn places(profile: &Profile, stack: &[FrameId]) -> Vec<Place> {
     let mut places = Vec::<Place>::new();
     for id in stack {
@@ -200,12 +201,13 @@ fn places(profile: &Profile, stack: &[FrameId]) -> Vec<Place> {
     places
 }
 
-/// Reads a profile in the format of pprof, gzipped or not, of any program. The value of a stack is
-/// its number of samples, or its first value if it has no number of samples.
+/// Reads a profile in pprof format from any program, gzipped or not. The value of a stack is its
+/// number of samples, or its first value if the profile does not contain numbers of samples.
 ///
 /// # Errors
 ///
-/// Fails if the input is not such a profile, or has more than `limit_bytes` after decompression.
+/// Returns an error if the input is not a pprof profile, or is larger than `limit_bytes` after
+/// decompression.
 pub fn read_pprof(input: &mut impl Read, limit_bytes: u64) -> Result<Profile, ReadError> {
     let bytes = read_limited(input, limit_bytes)?;
     let bytes = match bytes.starts_with(&GZIP) {
@@ -219,8 +221,8 @@ pub fn read_pprof(input: &mut impl Read, limit_bytes: u64) -> Result<Profile, Re
     profile_of(&Message::decode(&bytes[..])?)
 }
 
-/// Checks the number of samples, functions, texts and so on before they are decoded: an empty item
-/// takes two bytes in the file, and dozens in memory.
+/// Limits the number of samples, functions, strings and other items before they are decoded,
+/// because an empty item takes two bytes in the file, but dozens of bytes in memory.
 fn count_items(mut bytes: &[u8]) -> Result<(), ReadError> {
     for _ in 0..ITEMS_MAX {
         if bytes.is_empty() {
@@ -289,7 +291,7 @@ fn read_samples(
     Ok(())
 }
 
-/// Returns the frames of each location, the outermost first.
+/// Returns the frames of each location, outermost first.
 fn read_places<'a>(
     message: &'a Message,
     profile: &mut Profile,

@@ -3,27 +3,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Kind of a frame, which determines its color in a graph.
+/// The kind of a frame, which determines its color in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameKind {
     /// A component of the agent.
     Component,
     /// A thread.
     Thread,
-    /// A function in Rust.
+    /// A Rust function.
     Rust,
-    /// A function in C, C++ or assembly.
+    /// A C, C++ or assembly function.
     C,
-    /// A function of the kernel.
+    /// A kernel function.
     Kernel,
-    /// A method of a class in a JVM.
+    /// A JVM method.
     Java,
     /// Anything else.
     Unknown,
 }
 
 impl FrameKind {
-    /// Every kind, in the order of their numbers.
+    /// All kinds, in numeric order.
     pub const ALL: [FrameKind; 7] = [
         FrameKind::Component,
         FrameKind::Thread,
@@ -34,7 +34,7 @@ impl FrameKind {
         FrameKind::Unknown,
     ];
 
-    /// Returns the name for display.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             FrameKind::Component => "component",
@@ -48,34 +48,34 @@ impl FrameKind {
     }
 }
 
-/// A function call in a stack, or one of its roots.
+/// A function call in a stack, or a root of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// Name of the function.
     pub name: String,
     /// Kind of the frame.
     pub kind: FrameKind,
-    /// Whether the compiler has inlined the function into the frame below.
+    /// Whether the compiler has inlined the function into its caller.
     pub is_inlined: bool,
     /// Name of the file that contains the function's code.
     pub module: Option<String>,
     /// Source file.
     pub file: Option<String>,
-    /// Line in the source file, from 1.
+    /// Line in the source file, counted from 1.
     pub line: Option<u32>,
     /// Address of the instruction.
     pub address: Option<u64>,
 }
 
 impl Frame {
-    /// Returns a frame with only a name and a kind.
+    /// Creates a frame that has only a name and a kind.
     pub fn named(name: &str, kind: FrameKind) -> Frame {
         let name = name.to_owned();
         Frame { name, kind, is_inlined: false, module: None, file: None, line: None, address: None }
     }
 }
 
-/// The number of a frame in its profile.
+/// The number of a frame within its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameId(u32);
 
@@ -85,31 +85,31 @@ impl FrameId {
     }
 }
 
-/// Description of a profile.
+/// The description of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Name of the program.
+    /// Name of the profiled program.
     pub title: String,
-    /// Sampled event, such as `cpu`.
+    /// The sampled event, such as `cpu`.
     pub event: String,
     /// Time between two samples in nanoseconds.
     pub interval_ns: u64,
-    /// Duration of sampling, in nanoseconds.
+    /// Duration of sampling in nanoseconds.
     pub duration_ns: u64,
-    /// Start of the profile, in nanoseconds since 1970.
+    /// Start of the profile in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Sentences that a reader must know.
+    /// Notes that a reader needs to interpret the profile, as sentences.
     pub notes: Vec<String>,
 }
 
 impl About {
-    /// Returns whether each sample represents the time of an interval.
+    /// Returns whether each sample represents one interval of time.
     pub(crate) fn has_time(&self) -> bool {
         self.interval_ns > 0 && matches!(self.event.as_str(), "cpu" | "wall")
     }
 }
 
-/// Stacks of frames with their numbers of samples.
+/// Stacks of frames and their sample counts.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     about: About,
@@ -130,7 +130,7 @@ impl Profile {
         &self.about
     }
 
-    /// Returns the number of a frame. Equal frames have the same number.
+    /// Returns the number of a frame. Equal frames have the same number. Adds a new frame.
     pub fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(id) = self.by_frame.get(&frame) {
             return *id;
@@ -142,7 +142,8 @@ impl Profile {
         id
     }
 
-    /// Adds samples of a stack, whose first frame is the root. Equal stacks are summed.
+    /// Adds samples of a stack, whose first frame is the root. The samples of equal stacks are
+    /// added.
     pub fn add(&mut self, stack: &[FrameId], samples: u64) {
         if samples == 0 {
             return;
@@ -157,12 +158,12 @@ impl Profile {
         self.stacks.push((stack, samples));
     }
 
-    /// Returns the samples of all stacks.
+    /// Returns the total number of samples.
     pub fn samples(&self) -> u64 {
         self.stacks.iter().fold(0, |sum, (_, samples)| sum.saturating_add(*samples))
     }
 
-    /// Returns the stacks, root first, each with its samples.
+    /// Returns the stacks, root first, and the number of samples of each.
     pub fn stacks(&self) -> impl Iterator<Item = (&[FrameId], u64)> {
         self.stacks.iter().map(|(stack, samples)| (&stack[..], *samples))
     }
@@ -171,18 +172,18 @@ impl Profile {
     ///
     /// # Panics
     ///
-    /// Panics if the number belongs to another profile.
+    /// Panics if the number is from another profile.
     pub fn get(&self, id: FrameId) -> &Frame {
         &self.frames[id.index()]
     }
 
-    /// Returns all frames in the order of their numbers.
+    /// Returns all frames in numeric order.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &Frame> {
         self.frames.iter().map(|frame| &**frame)
     }
 }
 
-/// Returns the sampled event and the duration, as one line for below a title.
+/// Returns a one-line summary of the event and the duration, for use below a title.
 pub(crate) fn summary(profile: &Profile) -> String {
     let about = profile.about();
     let mut parts = vec![format!("{} samples of {}", profile.samples(), about.event)];

@@ -1,25 +1,25 @@
-//! Flame graphs as pictures: static SVG, with the root at the bottom.
+//! Flame graphs as static SVG images, with the root at the bottom.
 
 use crate::profile::summary;
 use crate::tree::{Node, Tree};
 use crate::{FrameKind, Profile};
 use std::io::{self, Write};
 
-/// Width of the picture, and of its margin, in pixels.
+/// Width of the image and of its margin, in pixels.
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 
-/// Height of a frame, and of the area above all frames.
+/// Height of a frame, and of the area above all frames, in pixels.
 const ROW: f64 = 17.0;
 const HEAD: f64 = 54.0;
 
-/// Width in pixels below which frames are left out.
+/// Minimum width of a frame in pixels. Narrower frames are omitted.
 const NARROWEST: f64 = 0.1;
 
-/// Approximate width of a character of the font.
+/// Approximate width of a character in pixels.
 const CHARACTER: f64 = 6.9;
 
-/// Width in pixels below which frames have no text.
+/// Minimum width in pixels of a frame that has a label.
 const NARROWEST_TEXT: f64 = 28.0;
 
 /// Chooses the color of a frame.
@@ -29,17 +29,17 @@ type Color<'a> = dyn Fn(&Node, FrameKind) -> [u8; 3] + 'a;
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_svg(profile: &Profile, output: &mut impl Write) -> io::Result<()> {
     let color = |node: &Node, kind| shaded(base_color(kind), node.name);
     write(&Tree::of(profile), profile, None, &color, output)
 }
 
-/// Writes a flame graph of `after`, with colors for the change of each frame's share.
+/// Writes a flame graph of `after`, colored by the change in each frame's share.
 ///
 /// # Errors
 ///
-/// Returns the errors of the output.
+/// Returns the output's error.
 pub fn write_diff_svg(
     before: &Profile,
     after: &Profile,
@@ -83,7 +83,7 @@ fn write(
     writeln!(output, "</svg>")
 }
 
-/// Returns the line under the title.
+/// Returns the line below the title.
 fn about(profile: &Profile, before: Option<&Profile>, narrow: usize) -> String {
     let mut parts = vec![summary(profile)];
     parts.extend(before.map(|before| format!("compared with {}", summary(before))));
@@ -119,7 +119,7 @@ fn write_frame(
     )
 }
 
-/// Returns the text of a frame, truncated to its width.
+/// Returns the label of a frame, truncated to the frame's width.
 fn label(name: &str, x: f64, y: f64, width: f64) -> String {
     if width < NARROWEST_TEXT {
         return String::new();
@@ -132,7 +132,7 @@ fn label(name: &str, x: f64, y: f64, width: f64) -> String {
     format!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", x + 3.0, y + 12.0, escaped(&text))
 }
 
-/// Returns the growth of a node's share, as a fraction of all samples.
+/// Returns the change in a node's share of all samples.
 fn change(node: &Node, total: [u64; 2]) -> f64 {
     let [before, after] = [0, 1].map(|side| node.samples[side] as f64 / total[side].max(1) as f64);
     after - before
@@ -150,13 +150,14 @@ fn base_color(kind: FrameKind) -> [u8; 3] {
     }
 }
 
-/// Returns one of a few shades, so that neighbors differ.
+/// Returns one of a few shades of a color, so that neighboring frames differ.
 fn shaded(color: [u8; 3], name: u32) -> [u8; 3] {
     let shade = name.wrapping_mul(2_654_435_761) >> 28;
     color.map(|part| part.saturating_add(shade as u8))
 }
 
-/// Returns red for growth and blue for decline, with full color at a tenth of all samples.
+/// Returns red for an increase and blue for a decrease. The color is saturated at a tenth of all
+/// samples.
 fn change_color(change: f64) -> [u8; 3] {
     let strength = (change.abs() * 10.0).min(1.0).sqrt();
     let faded = (235.0 - 150.0 * strength) as u8;
@@ -171,7 +172,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML does not allow control characters and these code points.
+            // XML does not allow control characters or these code points.
             char if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
                 escaped.push('\u{fffd}')
             }

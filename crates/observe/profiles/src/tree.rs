@@ -1,31 +1,31 @@
-//! Stacks merged into a tree of functions, for graphs.
+//! Stacks merged into a tree of functions, from which graphs are drawn.
 
 use crate::{FrameId, FrameKind, Profile};
 use std::collections::BTreeMap;
 
-/// Samples before and after. A graph of one profile has only samples after.
+/// The number of samples before and after. A graph of a single profile has only samples after.
 pub type Pair = [u64; 2];
 
 /// A tree in depth-first order, in which each node precedes its children.
 pub struct Tree<'a> {
-    /// The names of nodes, sorted.
+    /// The distinct names and kinds of nodes, sorted.
     pub names: Vec<(&'a str, FrameKind)>,
     pub nodes: Vec<Node>,
-    /// All samples.
+    /// The total number of samples.
     pub total: Pair,
-    /// The largest depth of a node; the depth of a root is 0.
+    /// The maximum depth of a node. A root has depth 0.
     pub depth: u32,
 }
 
-/// A function at one place of the tree.
+/// A function at one position in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Index in the names.
+    /// Index in [`Tree::names`].
     pub name: u32,
     pub depth: u32,
-    /// Samples (after) to the left of the node.
+    /// Number of samples (after) to the left of the node.
     pub start: u64,
-    /// Samples of the node, including the functions that it calls.
+    /// Number of samples in the node, including the functions that it calls.
     pub samples: Pair,
 }
 
@@ -37,7 +37,8 @@ impl<'a> Tree<'a> {
         Tree::build(&[None, Some(profile)])
     }
 
-    /// Merges the stacks of two profiles. Frames that are only in the first profile have no width.
+    /// Merges the stacks of two profiles. Frames that occur only in the first profile have no
+    /// width.
     pub fn of_both(before: &'a Profile, after: &'a Profile) -> Tree<'a> {
         Tree::build(&[Some(before), Some(after)])
     }
@@ -69,7 +70,7 @@ fn names<'a>(profiles: &[Option<&'a Profile>; 2]) -> Vec<(&'a str, FrameKind)> {
     names
 }
 
-/// Returns the name of each frame.
+/// Returns the index of each frame's name.
 fn numbers(profile: &Profile, names: &[(&str, FrameKind)]) -> Vec<u32> {
     let number = |(name, kind): (&str, FrameKind)| {
         names.partition_point(|known| *known < (name, kind)) as u32
@@ -77,7 +78,7 @@ fn numbers(profile: &Profile, names: &[(&str, FrameKind)]) -> Vec<u32> {
     profile.frames().map(|frame| number((&frame.name, frame.kind))).collect()
 }
 
-/// Returns the nodes of sorted stacks: neighbors share the frames with which they begin.
+/// Returns the nodes for sorted stacks. Neighboring stacks share the nodes of their common prefix.
 fn nodes(stacks: &Stacks) -> Vec<Node> {
     let (mut nodes, mut open) = (Vec::<Node>::new(), Vec::<usize>::new());
     let (mut last, mut start): (&[u32], u64) = (&[], 0);

@@ -1,4 +1,4 @@
-//! The declaration of the types in a profile's file.
+//! Declarations of the types in a profile's file.
 
 use millstream_jfr::elements::Element;
 use millstream_jfr::metadata::types::{self, TypeId};
@@ -8,13 +8,13 @@ use millstream_jfr::metadata::{
 };
 use millstream_jfr::stacks::{self, reference};
 
-/// Type `jdk.ExecutionSample`.
+/// The `jdk.ExecutionSample` type.
 pub const EXECUTION_SAMPLE: TypeId = TypeId(80);
 
-/// Name of the setting with the time between two samples.
+/// Name of the setting for the time between two samples.
 pub const PERIOD: &str = "period";
 
-/// Returns the whole metadata tree.
+/// Returns the complete metadata tree.
 pub fn tree() -> Element {
     let settings = [
         setting_type("jdk.settings.Enabled", types::ENABLED_SETTING, "Enabled", "Record event"),

@@ -1,4 +1,4 @@
-//! Maps frames to methods of classes, and to threads.
+//! Maps frames to threads and to methods of classes.
 
 use super::thread_frames;
 use crate::{Frame, FrameKind, Profile};
@@ -6,20 +6,20 @@ use millstream_jfr::stacks::StackFrame;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Maximum bytes of a symbol, so that the pool entries of one stack are limited.
+/// Maximum bytes of a symbol, so that the size of a stack's pool entries is bounded.
 const SYMBOL_BYTES_MAX: usize = 4 << 10;
 
-/// The number of the symbol of all descriptors.
+/// Number of the symbol that all descriptors use.
 pub const DESCRIPTOR: u32 = 0;
 
-/// The descriptor of all methods: no parameters, and a type without a name. Mission Control then
-/// shows no type.
+/// The descriptor of all methods: no parameters, and a return type without a name, so that Mission
+/// Control shows no type.
 const NO_PARAMETERS: &str = "()L;";
 
-/// The frame types, by number. Tools recognize these texts.
+/// The frame types, indexed by number. Tools recognize these strings.
 pub const FRAME_TYPES: [&str; 4] = ["Native", "Inlined", "Kernel", "JIT compiled"];
 
-/// Numbers of the distinct values of a table.
+/// Numbers the distinct values in a table.
 struct Table<T> {
     values: Vec<T>,
     numbers: HashMap<T, u32>,
@@ -41,26 +41,26 @@ impl<T: Clone + Eq + Hash> Table<T> {
     }
 }
 
-/// A method: the numbers of its class and of the symbol of its name.
+/// A method: the number of its class, and the number of the symbol for its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Method {
     pub class: u32,
     pub name: u32,
 }
 
-/// The values from which the pools of all chunks take their entries.
+/// The values that the pools of all chunks draw on.
 pub struct Names<'a> {
     pub symbols: Vec<&'a str>,
-    /// The symbol of the name of each class.
+    /// For each class, the symbol of its name.
     pub classes: Vec<u32>,
     pub methods: Vec<Method>,
-    /// Names of threads.
+    /// The names of threads.
     pub threads: Vec<&'a str>,
-    /// The frames of the profile, by number.
+    /// The frames of the profile, indexed by number.
     pub frames: Vec<StackFrame>,
-    /// The thread of each stack.
+    /// For each stack, its thread.
     pub thread_of: Vec<Option<u32>>,
-    /// Number of frames at the root of each stack that are not in its stack trace.
+    /// For each stack, the number of frames at the root that are excluded from the stack trace.
     pub skipped: Vec<usize>,
 }
 
@@ -109,7 +109,7 @@ fn frame_type(frame: &Frame) -> u32 {
 }
 
 /// Returns the class and the method that represent a frame. If the name has no path, the class is
-/// the file with the code, or else the kind of frame.
+/// the file that contains the code, or otherwise the kind of the frame.
 fn split(frame: &Frame) -> (&str, &str) {
     let name = frame.name.as_str();
     let divided = match frame.kind {
@@ -122,14 +122,14 @@ fn split(frame: &Frame) -> (&str, &str) {
 }
 
 /// Splits `a::B::c` into `a::B` and `c`, and `a::b::{closure#0}` into `a` and `b::{closure#0}`.
-/// Text in brackets is not split, and stays with the name before it.
+/// Text in brackets is not split, and stays with the preceding name.
 fn split_path(name: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     let (mut last, mut before) = (None, ' ');
     for (at, char) in name.char_indices() {
         match char {
             '<' | '(' | '[' | '{' => depth += 1,
-            // The arrow of a function type does not close a bracket.
+            // The arrow in a function type does not close a bracket.
             '>' if before == '-' => {}
             '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
             ':' if before == ':' && depth == 0 && !name[at + 1..].starts_with(['{', '<']) => {

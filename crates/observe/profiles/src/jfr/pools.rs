@@ -8,8 +8,8 @@ use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, Used};
 use millstream_jfr::stacks::{self, FRAME_BYTES_MAX, METHOD_BYTES_MAX};
 use millstream_jfr::text;
 
-/// The states of threads. Profiles of CPU time sample only running threads; in other profiles
-/// threads may wait.
+/// Thread states. CPU profiles sample only running threads. In other profiles, threads may be
+/// waiting.
 const STATES: [&str; 2] = ["STATE_RUNNABLE", "STATE_DEFAULT"];
 
 /// The pool entries to which the samples of a chunk refer.
@@ -27,7 +27,7 @@ pub struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    /// Returns pools without entries.
+    /// Creates empty pools.
     pub fn new(profile: &'a Profile, names: &'a Names<'a>) -> Pools<'a> {
         let runs = profile.about().event == "cpu";
         Pools {
@@ -77,23 +77,23 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// Returns the frames of a stack trace, root first.
+    /// Returns the frames in a stack trace, root first.
     fn frames(&self, stack: u32) -> &'a [FrameId] {
         let index = stack as usize;
         &self.stacks[index][self.names.skipped[index]..]
     }
 
-    /// Returns the key of the thread of a stack.
+    /// Returns the key of a stack's thread.
     pub fn thread_key(&self, stack: u32) -> u64 {
         self.names.thread_of[stack as usize].map_or(NO_KEY, key)
     }
 
-    /// Returns the key of a stack.
+    /// Returns the key of a stack trace.
     pub fn stack_trace_key(&self, stack: u32) -> u64 {
         key(stack)
     }
 
-    /// Returns the key of the state of all threads.
+    /// Returns the key of the state that all threads have.
     pub fn state_key(&self) -> u64 {
         key(self.state)
     }
@@ -110,12 +110,12 @@ impl<'a> Pools<'a> {
         ]
     }
 
-    /// Returns the maximum bytes of the pools so far.
+    /// Returns the maximum size of the pools so far in bytes.
     pub fn bytes_max(&self) -> usize {
         self.all().into_iter().map(Used::bytes_max).sum()
     }
 
-    /// Appends the number of pools and the pools.
+    /// Appends the number of pools, and the pools.
     pub fn push(&self, out: &mut Vec<u8>) {
         let names = self.names;
         pools::push_count(out, self.all());
@@ -133,7 +133,8 @@ impl<'a> Pools<'a> {
         pools::push_pool(out, types::SYMBOL, &self.symbols, |out, id| {
             text::push(out, names.symbols[id as usize]);
         });
-        // Mission Control distinguishes threads by their system number, which a profile lacks.
+        // Mission Control distinguishes threads by their system id, which a profile does not
+        // contain.
         pools::push_pool(out, types::THREAD, &self.threads, |out, id| {
             pools::push_thread(out, names.threads[id as usize], id + 1);
         });
@@ -157,7 +158,7 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// Adds an entry that has a text.
+/// Adds an entry that contains a string.
 fn add_text(used: &mut Used, id: u32, texts: &[&str]) {
     if !used.has(id) {
         used.add(id, ENTRY_BYTES_MAX + texts[id as usize].len());

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 /// A sample of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
-    /// Time of the sample since the profile began, in nanoseconds.
+    /// Time of the sample since the start of the profile, in nanoseconds.
     pub ticks: u64,
     /// Number of the sample's stack.
     pub stack: u32,
@@ -15,18 +15,18 @@ pub struct Sample {
     number: u64,
 }
 
-/// The samples of all stacks in the order of their times.
+/// The samples of all stacks, in order of time.
 pub struct Schedule {
     /// The next sample of each stack.
     next: BinaryHeap<Reverse<Sample>>,
-    /// The samples of each stack.
+    /// The number of samples of each stack.
     counts: Vec<u64>,
     duration_ns: u64,
 }
 
 impl Schedule {
-    /// Spreads the samples of each stack over the duration. If there are more than `samples_max`,
-    /// each stack is scaled down proportionally.
+    /// Spreads the samples of each stack over the duration. If there are more than `samples_max` in
+    /// total, the number for each stack is scaled down proportionally.
     pub fn new(profile: &Profile, samples_max: u64) -> Schedule {
         let total = profile.stacks().map(|(_, samples)| u128::from(samples)).sum::<u128>();
         let share = |samples: u64| match total > u128::from(samples_max) {
@@ -40,7 +40,7 @@ impl Schedule {
         schedule
     }
 
-    /// Adds a sample of a stack, in the middle of the sample's part of the duration.
+    /// Adds a sample of a stack, in the middle of the sample's share of the duration.
     fn push(&mut self, stack: u32, number: u64) {
         let count = self.counts[stack as usize];
         if number < count {

@@ -1,4 +1,4 @@
-//! The message `perftools.profiles.Profile`, without the fields that are not used here.
+//! The `perftools.profiles.Profile` message, without fields that are not used here.
 
 /// A profile.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -27,7 +27,7 @@ pub struct Message {
     pub comment: Vec<i64>,
 }
 
-/// The meaning of a sample's value, as numbers of strings.
+/// The meaning of a sample's value. The fields are string numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct ValueType {
     #[prost(int64, tag = "1")]
@@ -36,7 +36,7 @@ pub struct ValueType {
     pub unit: i64,
 }
 
-/// A stack, leaf first, with a value for each type.
+/// A stack, leaf first, with one value per value type.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Sample {
     #[prost(uint64, repeated, tag = "1")]
@@ -62,7 +62,7 @@ pub struct Mapping {
     pub has_inline_frames: bool,
 }
 
-/// An address, with the functions inlined there, the innermost first.
+/// An address, and the functions that are inlined there, innermost first.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Location {
     #[prost(uint64, tag = "1")]
@@ -75,7 +75,7 @@ pub struct Location {
     pub line: Vec<Line>,
 }
 
-/// A line of a function.
+/// A line in a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Line {
     #[prost(uint64, tag = "1")]
@@ -84,7 +84,7 @@ pub struct Line {
     pub line: i64,
 }
 
-/// A function, as numbers of strings.
+/// A function. Its name and file are string numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Function {
     #[prost(uint64, tag = "1")]
