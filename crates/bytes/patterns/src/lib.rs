@@ -1,7 +1,7 @@
 //! Explains what is wrong with a regular expression and what to use instead.
 //!
-//! A separate crate because it cuts a dependency: options, parsers, multi-line rules and expressions
-//! give the same advice without each other.
+//! A separate crate because it cuts a dependency: options, parsers, multi-line rules and
+//! expressions give the same advice without each other.
 //!
 //! ```
 //! use millstream_patterns::{PatternUse, pattern_fault};

@@ -1,6 +1,7 @@
 //! Controls how much freed memory the C library's allocator keeps.
 //!
-//! A separate crate because it fences `unsafe`: the functions of the C library have no safe wrapper.
+//! A separate crate because it fences `unsafe`: the functions of the C library have no safe
+//! wrapper.
 //!
 //! By default, when a large block is freed, the GNU allocator raises the size above which blocks
 //! come directly from the system and return to it immediately. After that, tables of a hundred

@@ -1,7 +1,7 @@
 //! The JDK Flight Recorder format, version 2.1. No I/O, no clock, no dependencies.
 //!
-//! A separate crate because it cuts a dependency: `profiles` writes the format without the recorder,
-//! its shared memory and its `unsafe`.
+//! A separate crate because it cuts a dependency: `profiles` writes the format without the
+//! recorder, its shared memory and its `unsafe`.
 //!
 //! A file is a sequence of chunks. Each chunk is self-contained: it includes the declarations of
 //! its types ([`metadata`]) and the values to which its events refer ([`pools`]). A [`Chunk`] is

@@ -1,7 +1,7 @@
 //! Records events about the agent's work, such as file reads and endpoint calls.
 //!
-//! A separate crate because it fences `unsafe`: memory that is shared with a file, and the time stamp
-//! counter.
+//! A separate crate because it fences `unsafe`: memory that is shared with a file, and the time
+//! stamp counter.
 //!
 //! [`schema`] declares every event type in one place: its fields, their units, and the conditions
 //! for recording. [`recorder`] starts the recording of the process, and [`record`] has one function
