@@ -1,4 +1,4 @@
-//! All compressed data decompresses, including with independent implementations.
+//! Checks that all compressed data can be decompressed, including by independent implementations.
 
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// Decompresses with another library or, for zstd, snappy and LZ4, with the same one.
+/// Decompresses with another library, or with the same library for zstd, snappy and LZ4.
 fn decompress(algorithm: Algorithm, compressed: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut reader: Box<dyn Read> = match algorithm {
@@ -31,7 +31,7 @@ fn every_level() -> impl Iterator<Item = (Algorithm, Option<u32>)> {
     })
 }
 
-/// Parts of requests: repeated bytes, noise, empty parts, and similar lines.
+/// Generates the parts of requests: repeated bytes, noise, empty parts, and similar lines.
 fn parts() -> impl Strategy<Value = Vec<Bytes>> {
     let part = prop_oneof![
         Just(Vec::new()),
@@ -54,13 +54,14 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| random.u8(..)).collect()
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 24, long: 500 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// One compressor handles all requests, because leftover state would corrupt the next request.
+    /// One compressor handles all requests, because any leftover state would corrupt the next
+    /// request.
     #[test]
     fn every_request_round_trips(requests in vec(parts(), 1..5)) {
         for (algorithm, level) in every_level() {
@@ -114,7 +115,8 @@ fn higher_levels_compress_better() {
     }
 }
 
-/// Python's zlib and gzip, and decoders of snappy and LZ4 written from their specifications.
+/// Compares with Python's zlib and gzip, and with snappy and LZ4 decoders written from the
+/// specifications.
 #[test]
 fn independent_decoders_agree() {
     let inputs = [
