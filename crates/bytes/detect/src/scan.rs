@@ -161,8 +161,8 @@ impl Word {
 mod tests {
     use super::*;
 
-    /// The scan finds the same places as a plain comparison, for any length and any division into
-    /// parts.
+    /// The scan must find the same places as a plain comparison, for any length and any division
+    /// into parts.
     #[test]
     fn nothing_is_missed_between_two_parts() {
         let patterns: [(Pattern, u8); 3] =

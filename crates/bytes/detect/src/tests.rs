@@ -1,4 +1,4 @@
-//! Texts that the detectors find, and texts that they do not.
+//! Text that the detectors find, and text that they do not find.
 
 use super::*;
 use millstream_testkit_random::{TestSize, property};
@@ -8,8 +8,8 @@ fn all() -> Detectors {
     Detectors::new(&Detector::ALL, Vec::new())
 }
 
-/// Returns the texts that one detector finds. Each must contain a candidate of the scan over all
-/// detectors.
+/// Returns the parts of a text that one detector finds. Each of them must contain a candidate from
+/// the scan over all detectors.
 fn found(detector: Detector, text: &[u8]) -> Vec<Vec<u8>> {
     let detectors = Detectors::new(&[detector], Vec::new());
     let (mut hits, mut candidates) = (Vec::new(), Vec::new());
@@ -23,7 +23,7 @@ fn found(detector: Detector, text: &[u8]) -> Vec<Vec<u8>> {
     hits.iter().map(|hit| text[hit.start..hit.end].to_vec()).collect()
 }
 
-/// Checks texts in which `«` and `»` enclose the expected hits.
+/// Checks texts in which `«` and `»` enclose each expected hit.
 fn check(detector: Detector, texts: &[&str]) {
     for marked in texts {
         let expected: Vec<Vec<u8>> = marked
@@ -209,7 +209,8 @@ fn hits_that_overlap_are_one() {
     assert_eq!(hits, [hit(9, 9, 9), hit(0, 8, 0), hit(8, 9, 0)]);
 }
 
-/// All triggers fit into one word of the scanner: a second word would cost a second pass.
+/// All triggers must fit into one word of the scanner, because a second word would cost a second
+/// pass.
 #[test]
 fn the_default_detectors_take_one_pass() {
     use Detector::{Card, Email, Key, Token};
@@ -238,13 +239,13 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Every hit has a candidate within its text, whatever surrounds it.
+    /// Every hit must contain a candidate, regardless of the surrounding text.
     #[test]
     fn nothing_is_found_without_a_candidate(parts in proptest::collection::vec((noise(), secrets()), 1..6)) {
         let detectors = all();
@@ -258,14 +259,14 @@ proptest! {
         }
     }
 
-    /// A secret between blanks is found and covered completely.
+    /// A secret between blanks must be found and covered completely.
     #[test]
     fn what_is_planted_is_found(before in noise(), secret in secrets(), after in noise()) {
         let text = [&before[..], b" ; ", &secret, b" ; ", &after].concat();
         let mut hits = Vec::new();
         all().find(&text, u8::MAX, &mut hits);
         let (begin, end) = (before.len() + 3, before.len() + 3 + secret.len());
-        // After a name, only the value is hidden.
+        // If a name precedes the secret, only the value is hidden.
         prop_assert!(hits.iter().any(|hit| hit.start < end && hit.end >= end && hit.end > begin));
     }
 
