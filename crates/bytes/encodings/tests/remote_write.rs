@@ -1,4 +1,4 @@
-//! Decodes remote write requests with an independent implementation of Protocol Buffers.
+//! Decodes remote write requests with an independent Protocol Buffers implementation.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{
@@ -221,7 +221,7 @@ fn a_histogram_has_spans_and_deltas() {
         |spans: &[Span]| spans.iter().map(|span| (span.offset, span.length)).collect::<Vec<_>>();
     assert_eq!(spans(&histogram.negative_spans), [(0, 1)]);
     assert_eq!(histogram.negative_deltas, [1]);
-    // 1 is in bucket 0, 1.01 in 1, 2 in 32, 4 in 64.
+    // 1 is in bucket 0, 1.01 is in bucket 1, 2 is in bucket 32, and 4 is in bucket 64.
     assert_eq!(spans(&histogram.positive_spans), [(0, 2), (30, 1), (31, 1)]);
     assert_eq!(histogram.positive_deltas, [1, 0, 0, 0]);
 }
@@ -307,7 +307,7 @@ fn a_split_keeps_only_the_symbols_in_use() {
     let [table, _] = whole.parts();
     let [counter, rest] = whole.split().unwrap();
     let [gauge, _] = rest.split().unwrap();
-    // An endpoint that rejects the whole table accepts the smaller tables.
+    // An endpoint may reject the whole table but accept the smaller tables.
     assert!([&counter, &gauge].iter().all(|half| half.parts()[0].len() < table.len()));
     let symbols = |body: &Body| Request2::decode(&bytes(body)[..]).unwrap().symbols;
     assert_eq!(

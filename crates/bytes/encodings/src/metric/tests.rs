@@ -86,7 +86,7 @@ fn invalid_sketches_are_rejected() {
     assert_eq!(SketchText::parse(b"3"), None);
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

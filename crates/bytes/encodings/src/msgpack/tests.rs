@@ -13,7 +13,7 @@ struct OwnedMetric {
     kind: Kind,
     temporality: Temporality,
     number: f64,
-    /// The JSON object of a distribution.
+    /// A distribution as a JSON object.
     sketch: Option<String>,
     time_ns: i64,
     interval: f64,
@@ -139,7 +139,7 @@ fn assert_same(block: &Block<'_>, metrics: &[OwnedMetric]) {
     metrics.iter().zip(block.metrics()).for_each(|(own, read)| own.assert_same(&read));
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
@@ -194,7 +194,7 @@ fn metric(name: &'static str, tags: &'static str, number: f64) -> Metric<'static
     }
 }
 
-/// The documentation of the format shows these bytes.
+/// The format's documentation shows these bytes.
 #[test]
 fn the_encoding_matches_the_documentation() {
     let mut encoder = BlockEncoder::new(1);

@@ -230,7 +230,7 @@ mod tests {
         Distributions::Summary(vec![0.0, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0])
             .push(&sketch(FOUR), &mut out);
         assert_eq!(out, [4.0, 10.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
-        // 0.28 * 25 is 7, plus a rounding error in floats.
+        // In floats, 0.28 * 25 is 7 plus a rounding error.
         let values: Vec<f64> = (1..=25).map(f64::from).collect();
         let text = format!(
             "{{\"count\":25,\"sum\":325,\"min\":1,\"max\":25,\"values\":{values:?},\"weights\":{:?}}}",
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_histogram_with_many_buckets_reduces_its_schema() {
         let mut histogram = Histogram::default();
-        // One value on each side of 0.
+        // One value on each side of 0 per period.
         let period =
             |index: i32| [2.0, 0.0, 0.0, 1.0, f64::from(index), 1.0, f64::from(index), 1.0];
         (-100..60).for_each(|index| histogram.add(&period(index)));
@@ -279,7 +279,7 @@ mod tests {
             (5, 160, 160)
         );
         histogram.add(&period(60));
-        // Buckets 59 and 60 are merged, and so are -1 and 0.
+        // Buckets 59 and 60 are merged, as are buckets -1 and 0.
         assert_eq!((histogram.schema, histogram.positive.len()), (4, 81));
         let bucket = |histogram: &Histogram, index| {
             let at = histogram.positive.binary_search_by_key(&index, |(index, _)| *index).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn histogram_sums_stay_finite() {
         let mut histogram = Histogram::default();
-        // Weights of one bucket whose sum overflows arrive as infinity.
+        // If the weights of one bucket overflow, their sum arrives as infinity.
         let period = [1e308, -1e308, 1e308, 1.0, 0.0, 1e308, 0.0, f64::INFINITY];
         (0..3).for_each(|_| histogram.add(&period));
         assert_eq!(

@@ -120,7 +120,7 @@ mod tests {
     const SKETCH: &[u8] =
         br#"{"count":4,"sum":10,"min":1,"max":4,"values":[1,2,3,4],"weights":[1,1,1,1]}"#;
 
-    /// Builds a counter and a distribution.
+    /// Builds rows for a counter and a distribution.
     fn built(distributions: &Distributions, seed: u64) -> (Rows, Vec<u8>) {
         let mut rows = RowsBuilder::new(distributions, seed, "web-1", Vec::new());
         let metric = |name: &'static str, value| Metric {

@@ -22,7 +22,8 @@ fn options(distributions: Distributions) -> Options {
     }
 }
 
-/// Records samples: labels as `name=value`, with value, time and creation relative to now.
+/// Records samples: labels as `name=value`, the value, and the time and creation time relative to
+/// now.
 #[derive(Default)]
 struct RecordedSamples(Vec<(String, f64, i64, i64)>);
 
@@ -69,7 +70,7 @@ impl Fixture {
         Fixture::new(Distributions::Summary(vec![0.5]))
     }
 
-    /// Adds a metric whose period ends at `seconds` from now.
+    /// Adds a metric whose period ends `seconds` after now.
     fn add(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<RecordedSamples, RejectReason> {
         let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
         rows.push(&Metric { time_ns: (NOW_MS + seconds * 1000) * 1_000_000, ..*metric });
@@ -80,7 +81,7 @@ impl Fixture {
         Ok(samples)
     }
 
-    /// Sweeps every ten seconds until `seconds` from now.
+    /// Sweeps every ten seconds until `seconds` after now.
     fn sweep_until(&mut self, seconds: i64) {
         while self.now_ms < NOW_MS + seconds * 1000 {
             self.now_ms += 10_000;
@@ -88,7 +89,8 @@ impl Fixture {
         }
     }
 
-    /// Adds a metric that emits one sample; returns its value and time in milliseconds.
+    /// Adds a metric that emits one sample. Returns the sample's value, and its time in
+    /// milliseconds.
     fn last(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<(f64, i64), RejectReason> {
         self.add(metric, seconds)
             .map(|samples| samples.0.last().map(|(_, value, time, _)| (*value, *time)).unwrap())
@@ -170,7 +172,7 @@ fn gauges_and_cumulative_counters_pass_unchanged_in_order() {
     assert_eq!(fixture.last(&gauge("g", 3.0), 0), Err(RejectReason::OutOfOrder));
     let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
     assert_eq!(fixture.add(&cumulative(9.0), 0).unwrap().0, [("c_total".to_owned(), 9.0, 0, 0)]);
-    // The source restarted.
+    // The metric's source has restarted.
     assert_eq!(fixture.last(&cumulative(2.0), 10), Ok((2.0, 10_000)));
 }
 
@@ -225,8 +227,8 @@ fn a_name_conflict_is_no_matter_of_limits() {
     assert_eq!(fixture.last(&gauge("a_b", 1.0), 0), Err(RejectReason::NameConflict));
 }
 
-/// Tag keys that differ but become one label name must not share a series: counts would be summed,
-/// and gauges out of order.
+/// Different tag keys that map to the same label name must not share a series. Otherwise, counts
+/// would be added together, and gauges would be out of order.
 #[test]
 fn tag_keys_with_one_label_name_are_a_conflict() {
     let mut fixture = Fixture::summary();
@@ -301,7 +303,7 @@ fn a_returning_sum_starts_after_the_last_emitted_time() {
     assert_eq!(fixture.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
     fixture.sweep_until(700);
     assert_eq!(fixture.accumulator.series(), 0);
-    // A late event: its period began before the last emitted one ended.
+    // The event is late: its period begins before the end of the last emitted period.
     let back = fixture.add(&counter("a", 2.0), 15).unwrap().0;
     let times: Vec<_> = back.iter().map(|(_, value, time, _)| (*value, *time)).collect();
     assert_eq!(times, [(0.0, 10_001), (2.0, 15_000)]);
@@ -364,7 +366,7 @@ fn a_native_histogram_is_cumulative() {
 
 #[test]
 fn a_series_takes_at_most_140_bytes_besides_its_labels() {
-    // Both tables may be half empty; their tags count too.
+    // Both tables may be half empty. Their tags count as well.
     let table = 2 * (size_of::<RawSeries>() + 1) + 2 * (size_of::<LabelOwner>() + 1);
     assert!(size_of::<Entry>() + table <= 140, "{} + {table}", size_of::<Entry>());
 }

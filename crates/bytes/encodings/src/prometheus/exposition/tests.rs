@@ -52,7 +52,7 @@ impl Fixture {
         self.exposition.add(place, now_ms).map(drop)
     }
 
-    /// Adds a gauge whose period ended at `seconds`; the clock is at `now` seconds.
+    /// Adds a gauge whose period ends at `seconds`, while the clock is at `now` seconds.
     fn gauge_at(&mut self, value: f64, seconds: i64, now: i64) -> Result<(), RejectReason> {
         let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
         let (kind, temporality, value) = (Kind::Gauge, Temporality::Delta, Value::Number(value));
@@ -82,7 +82,7 @@ impl Fixture {
         self.add(kind, name, tags, Value::Number(value), seconds)
     }
 
-    /// Returns the text, written in chunks of `chunk` series.
+    /// Returns the scrape text, written in chunks of `chunk` series.
     fn text(&self, format: TextFormat, chunk: usize, seconds: i64) -> String {
         let (mut out, mut position) = (Vec::new(), Some(WritePosition::default()));
         while let Some(from) = position {
@@ -239,7 +239,7 @@ fn increments_beyond_a_limit_are_in_the_overflow_series() {
     let count = |fixture: &mut Fixture, name: &str, value, seconds| {
         fixture.number(Kind::Counter, name, "{}", value, seconds)
     };
-    // The overflow series of the source, which does not count toward the limit of two.
+    // The source's overflow series does not count toward the limit of two.
     count(&mut fixture, "millstream.overflow", 100.0, 0).unwrap();
     for name in ["a", "b", "c", "d"] {
         count(&mut fixture, name, 1.0, 0).unwrap();
