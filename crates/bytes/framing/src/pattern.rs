@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Cases of each property.
+    /// Number of cases per property.
     const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
     proptest! {

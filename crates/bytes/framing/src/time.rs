@@ -215,7 +215,7 @@ mod tests {
         for format in
             ["%Y-%m-%d %T", "%F %T", "%d %m %Y %T", "%H %F", "iso8601", "rfc3339", "epoch_s", "%s"]
         {
-            // The fast path and the format both reject the text.
+            // Both the fast path and the format must reject the text.
             let parsed = Format::new(format, None).unwrap().parse(b" 2025-11-09 01:02:03", 0);
             assert!(parsed.is_err() && !reads(format, " 2025-11-09 01:02:03"), "{format}");
         }
@@ -248,7 +248,7 @@ mod tests {
         for (line, expected) in [
             ("01.02.2026 12:00:00", "2026-02-01 11:00:00"),
             ("02.13.2026 12:00:00", "2026-02-13 11:00:00"),
-            // The format that matched last is not preferred.
+            // The format that matched the previous line has no priority.
             ("02.03.2026 12:00:00", "2026-03-02 11:00:00"),
             ("2026-07-01T12:00:00", "2026-07-01 10:00:00"),
             ("2026-07-01T12:00:01Z", "2026-07-01 12:00:01"),

@@ -1,4 +1,4 @@
-//! The events of a file do not depend on how its bytes arrive.
+//! Checks that the events of a file do not depend on how its bytes arrive.
 
 use millstream_framing::{
     Close, Container, Event, EventBuffer, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules,
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::sync::Arc;
 
-/// An event with its text and its offset in the file.
+/// An event, its text, and its offset in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Got {
     text: Vec<u8>,
@@ -23,7 +23,7 @@ fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
     framer
 }
 
-/// Frames `raw`. Returns the events with their texts, the bytes consumed and the counts.
+/// Frames `raw`. Returns the events and their text, the number of bytes consumed, and the counts.
 fn frame(
     framer: &mut Framer,
     raw: &[u8],
@@ -50,8 +50,8 @@ fn frame_at_once(rules: &Arc<Rules>, file: &[u8]) -> (Vec<Got>, Tally) {
     (got.into_iter().map(|(got, _)| got).collect(), tally)
 }
 
-/// A length that the file has grown to, the maximum number of events to return, and the number of
-/// returned events that are delivered; all if `None`.
+/// A length to which the file has grown, the maximum number of events to return, and the number of
+/// returned events that are delivered, or `None` for all of them.
 type Step = (Index, Index, Option<Index>);
 
 /// Frames the file as it grows, with a new framer at each step.
@@ -90,7 +90,7 @@ fn frame_incrementally(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<
 }
 
 /// Returns the longest prefix of the first `stop` events that can be consumed without later events,
-/// its end in the raw bytes, and whether it has all events.
+/// the end of the prefix in the raw bytes, and whether the prefix contains all events.
 fn consumable(got: &[(Got, Event)], stop: usize) -> (&[(Got, Event)], usize, bool) {
     let moves = |index: usize| {
         let before = if index == 0 { 0 } else { got[index - 1].1.next };
@@ -210,7 +210,7 @@ const LINES: &[&str] = &[
     "こんにちは",
 ];
 
-/// Returns the lines in the encoding of `spec`, with some bytes replaced by random bytes.
+/// Returns the lines in the encoding of `spec`, with some bytes replaced at random.
 fn file(spec: &Spec, lines: &[&str], noise: &[(Index, u8)]) -> Vec<u8> {
     let text = lines.join("\n");
     let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();
@@ -233,7 +233,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(any::<Step>(), 0..12)
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
 proptest! {
@@ -251,10 +251,10 @@ proptest! {
         let (expected, tally) = frame_at_once(&rules, &file);
         let (got, _) = frame_incrementally(&rules, &file, &steps);
         prop_assert_eq!(&got, &expected);
-        // Events are neither lost nor repeated.
+        // Events are neither lost nor duplicated.
         prop_assert!(expected.windows(2).all(|pair| pair[0].offset < pair[1].offset));
-        // The counts are equal if all returned events are delivered, except `cut`: how an event was
-        // cut is known only once its next line is complete.
+        // If all returned events are delivered, the counts are equal, except `cut`, because how an
+        // event was cut is known only once its next line is complete.
         let all: Vec<Step> = steps.iter().map(|(length, rows, _)| (*length, *rows, None)).collect();
         let (_, counted) = frame_incrementally(&rules, &file, &all);
         prop_assert_eq!((counted.misfits, counted.broken), (tally.misfits, tally.broken));
@@ -267,7 +267,7 @@ proptest! {
         prop_assert_eq!(frame_incrementally(&rules, &file, &steps).0, expected);
     }
 
-    /// A timeout changes where an event ends, but lines are not split, lost or repeated.
+    /// A timeout changes where an event ends, but lines must not be split, lost or duplicated.
     #[test]
     fn events_ended_by_timeout_contain_every_line_once(
         rule in select(line_rules()),
@@ -292,8 +292,8 @@ proptest! {
         prop_assert_eq!(String::from_utf8(got).unwrap(), expected.collect::<String>());
     }
 
-    /// A reader whose buffer fits more than the longest event and its line end always makes
-    /// progress.
+    /// A reader whose buffer has room for more than the longest event and its line end must always
+    /// make progress.
     #[test]
     fn more_than_bytes_max_raw_bytes_yield_an_event(
         spec in select(specs()),

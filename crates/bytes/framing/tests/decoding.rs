@@ -1,4 +1,4 @@
-//! Compares the incremental decoders with encoding_rs decoding the whole input at once.
+//! Compares incremental decoding with decoding the whole input at once in encoding_rs.
 
 use encoding_rs::Encoding;
 use millstream_framing::{Close, EventBuffer, Framer, Input, Rules, Spec};
@@ -30,8 +30,8 @@ fn framer(name: &str) -> Framer {
     Framer::new(Rules::new(&spec).unwrap().into())
 }
 
-/// Decodes `raw` with encoding_rs and with the framer. Returns both texts, the bytes consumed and
-/// the count of invalid sequences.
+/// Decodes `raw` with encoding_rs and with the framer. Returns both results, the number of bytes
+/// consumed, and the number of invalid sequences.
 fn decode_both_ways(name: &str, raw: &[u8], capacity: usize) -> (String, String, usize, u64) {
     let encoding = Encoding::for_label(name.as_bytes()).unwrap();
     let expected = encoding.decode_without_bom_handling(raw).0.into_owned();
@@ -55,7 +55,7 @@ fn decode_both_ways(name: &str, raw: &[u8], capacity: usize) -> (String, String,
     (expected, String::from_utf8(got).expect("text is UTF-8"), position, broken)
 }
 
-/// Returns the lines of `text` as events have them, each followed by a newline.
+/// Returns the lines of `text` as they appear in events, each followed by a newline.
 fn lines(text: &str) -> String {
     let line = |line: &str| {
         let text = match line.strip_suffix('\n') {
@@ -67,7 +67,7 @@ fn lines(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 2000, long: 50_000 };
 
 proptest! {
@@ -80,13 +80,13 @@ proptest! {
             prop_oneof![any::<u8>(), Just(b'\n'), Just(0), 0x81..=0xFEu8, 0x30..=0x7Eu8], 1..400),
         short in any::<bool>(),
     ) {
-        // A shorter buffer fits fewer lines per call.
+        // With a shorter buffer, fewer lines fit per call.
         let capacity = raw.len() * 3 + if short { 0 } else { 16 };
         let (expected, got, used, broken) = decode_both_ways(name, &raw, capacity);
         if used == raw.len() {
             prop_assert_eq!(got, lines(&expected));
             let characters = expected.matches('\u{FFFD}').count() as u64;
-            // If the encoding cannot encode U+FFFD itself, each one is an invalid sequence.
+            // If the encoding cannot encode U+FFFD itself, each of them is an invalid sequence.
             let can_write_it = name.starts_with("gb") || name.starts_with("utf");
             prop_assert!(broken == characters || can_write_it && broken < characters);
         } else {

@@ -1,11 +1,11 @@
-//! Real output of programs and container runtimes, and the expected events.
+//! Real output from programs and container runtimes, with the expected events.
 
 use millstream_framing::{
     Close, Container, Event, EventBuffer, Framed, Framer, HEAD_BYTES, Input, Multiline, Preset,
     Rules, Spec, Start, TIME_UNKNOWN, Tally, TimeSpec,
 };
 
-/// The result of framing: the events, their texts, the bytes consumed and the counts.
+/// The result of framing: the events, their text, the number of bytes consumed, and the counts.
 struct Got {
     events: Vec<Event>,
     texts: Vec<String>,
@@ -51,7 +51,7 @@ fn timestamp(format: &str, after: Option<&str>) -> Multiline {
     Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() }
 }
 
-/// Asserts that the events are the parts of `parts`, which are separated by lines of `%%`.
+/// Asserts that the events are the parts of `parts`. Lines of `%%` separate the parts.
 fn assert_parts(spec: &Spec, parts: &str) {
     let expected: Vec<&str> = parts.split("%%\n").collect();
     let got = texts(spec, &expected.concat());
@@ -144,7 +144,7 @@ Causes are not always causes
     assert_parts(&preset(Preset::Java), parts);
 }
 
-/// A logger prints an exception unindented after its log entry.
+/// Some loggers print an exception unindented after its log entry.
 #[test]
 fn a_java_exception_joins_the_preceding_log_entry() {
     let parts = "\
@@ -239,7 +239,7 @@ KeyError: 2
 fn text_without_indentation_is_limited() {
     let python = "Traceback (most recent call last):\n  File \"a.py\", line 2\nKeyError: 1";
     let java = "java.io.IOException: 1";
-    // In Python, the line with the exception counts as the first line of the text.
+    // In Python, the line that names the exception counts as the first line of the text.
     for (name, head, lines) in [(Preset::Python, python, 19), (Preset::Java, java, 20)] {
         let text = ["line"; 30].join("\n");
         let got = texts(&preset(name), &format!("{head}\n{text}\n"));
@@ -314,7 +314,7 @@ no object
     let spec = preset(Preset::Json);
     assert_parts(&spec, parts);
     assert_eq!(frame(&spec, b"{\n}\nno object\n", Close::All).tally.misfits, 1);
-    // A closed object is returned at once.
+    // A closed object is returned immediately.
     assert_eq!(frame(&spec, b"{\n}\n{\n", Close::No).texts, ["{\n}"]);
     assert_eq!(frame(&spec, b"{\n}\n", Close::No).framed.used, 4);
 }
@@ -359,7 +359,7 @@ fn events_are_cut_at_the_limits() {
     let spec = Spec { bytes_max: 5, ..with_multiline(regex("^a")) };
     let got = frame(&spec, b"a\n123\n4\na long line\n5\r\n6", Close::All);
     assert_eq!(got.texts, ["a\n123", "4", "a long line", "5\r\n6"]);
-    // The next line exceeds the limit, whatever it contains.
+    // The next line exceeds the limit, regardless of its contents.
     let got = frame(&spec, b"a\n12\n456789", Close::No);
     assert_eq!((got.texts, got.framed.used), (vec!["a\n12".to_owned()], 5));
 }
@@ -421,10 +421,10 @@ fn interleaved_parts_of_different_streams_are_joined() {
     let line = raw.len() as u32 / 7;
     let end = raw.len() as u32;
     let nexts: Vec<u32> = got.events.iter().map(|event| event.next).collect();
-    // The three middle events are consumed together.
+    // The three events in the middle are consumed together.
     assert_eq!((nexts[0], nexts[1], nexts[2], nexts[4]), (line, line, line, end));
     assert_eq!(nexts[3], end - line);
-    // A pending part delays the lines after it.
+    // A pending part delays the lines that follow it.
     let open = frame(&spec, &cri(&lines[..4]), Close::No);
     assert_eq!((open.texts, open.framed.used), (vec!["a".to_owned()], line as usize));
     let open = frame(&spec, &cri(&lines[..4]), Close::Lines);
@@ -529,7 +529,7 @@ fn rules_join_the_decoded_lines_of_one_stream() {
     assert_eq!(frame(&spec, &raw, Close::All).texts, ["a\n b", "c"]);
 }
 
-/// Returns lines of a container with their times in milliseconds.
+/// Returns container log lines with times that are given in milliseconds.
 fn cri_at(lines: &[(u64, &str)]) -> Vec<u8> {
     let line = |(ms, line): &(u64, &str)| {
         format!("2026-11-21T20:{:02}:{:02}.{:03}Z {line}\n", ms / 60_000, ms / 1000 % 60, ms % 1000)

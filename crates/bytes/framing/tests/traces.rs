@@ -1,8 +1,8 @@
-//! Traces of many languages and servers, framed by the rules that `docs/multiline.md` recommends.
+//! Traces from many languages and servers, framed by the rules that `docs/multiline.md` recommends.
 //!
-//! The first line of a file in `traces` names a source of the page's `programs.yaml`, whose rule
-//! applies. The lines of a log follow: ordinary lines and traces. A line `%%` separates two events.
-//! The events of a file may be in any order.
+//! The first line of each file in `traces` names a source in the page's `programs.yaml`, whose rule
+//! applies. The lines of a log follow, which contain ordinary lines and traces. A line `%%`
+//! separates two events. The events of a file may be in any order.
 
 use millstream_framing::{
     Close, EventBuffer, Framer, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
@@ -14,13 +14,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Random orders of the events of each file, each split at other places.
+/// Number of random orders of each file's events. Each order is split at other places.
 const ORDERS: TestSize = TestSize { gate: 20, long: 1000 };
 
-/// Maximum number of places where the input is split.
+/// Maximum number of places at which the input is split.
 const CUTS_MAX: usize = 12;
 
-/// A file of `traces`.
+/// A file in `traces`.
 struct Trace {
     name: String,
     /// The source whose rule applies.
@@ -48,7 +48,7 @@ fn trace(path: &PathBuf) -> Trace {
     Trace { source: source.to_owned(), events: events.collect(), name }
 }
 
-/// Returns the rules of the page by the names of their sources.
+/// Returns the rules on the page, by source name.
 fn documented_rules() -> BTreeMap<String, Arc<Rules>> {
     let page = fs::read_to_string(folder().join("../../../docs/multiline.md")).unwrap();
     let (_, yaml) = page.split_once("```yaml file=programs.yaml\n").unwrap();
@@ -68,7 +68,7 @@ fn group<'a>(found: &Captures<'a>, number: usize) -> Option<&'a str> {
     found.get(number).map(|group| str::from_utf8(group.as_bytes()).unwrap())
 }
 
-/// Returns the rule of a YAML mapping such as `start: regex, pattern: '^a'`.
+/// Parses the rule in a YAML mapping such as `start: regex, pattern: '^a'`.
 fn multiline(yaml: &str) -> Multiline {
     let entry = Regex::new(r#"(\w+): (?:'([^']*)'|"([^"]*)"|(\w+))"#).unwrap();
     let mut options: BTreeMap<&str, String> = entry
@@ -101,7 +101,7 @@ fn multiline(yaml: &str) -> Multiline {
     Multiline { preset, start, time, pattern, more, ..Multiline::default() }
 }
 
-/// Frames bytes; returns the texts of the events and the bytes consumed.
+/// Frames bytes. Returns the text of the events and the number of bytes consumed.
 fn frame(rules: &Arc<Rules>, raw: &[u8], close: Close) -> (Vec<String>, usize) {
     let mut found = EventBuffer::default();
     let input = Input { raw, close, rows_max: usize::MAX, reference_ns: 0 };
@@ -111,7 +111,7 @@ fn frame(rules: &Arc<Rules>, raw: &[u8], close: Close) -> (Vec<String>, usize) {
     (texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect(), framed.used)
 }
 
-/// Frames a file as it grows to each of the lengths, then the whole file.
+/// Frames a file as it grows to each of the lengths, and then the whole file.
 fn frame_growing(rules: &Arc<Rules>, file: &[u8], mut lengths: Vec<usize>) -> Vec<String> {
     lengths.sort_unstable();
     let growing = lengths.into_iter().map(|length| (length, Close::No));
@@ -125,7 +125,7 @@ fn frame_growing(rules: &Arc<Rules>, file: &[u8], mut lengths: Vec<usize>) -> Ve
     all
 }
 
-/// Asserts that the file with these events in sequence is framed into the same events.
+/// Asserts that a file that consists of these events is framed into the same events.
 fn assert_framed(trace: &Trace, rules: &Arc<Rules>, events: &[&str], cuts: Vec<usize>) {
     let file: String = events.iter().map(|event| format!("{event}\n")).collect();
     let cuts = cuts.into_iter().map(|cut| cut % (file.len() + 1)).collect();
