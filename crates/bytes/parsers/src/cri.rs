@@ -126,7 +126,7 @@ mod tests {
         assert!(again.ends_with("message='x'"));
     }
 
-    /// Mutated lines.
+    /// Number of mutated lines.
     const LINES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(&*docker.clone_boxed().time_field().unwrap().name, "time");
     }
 
-    /// Mutated lines.
+    /// Number of mutated lines.
     const LINES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]

@@ -209,7 +209,7 @@ fn mutated_lines_stay_in_bounds() {
     );
 }
 
-/// Returns the expected field for a value; `None` for `-` and empty values.
+/// Returns the expected field for a value, or `None` if the value is `-` or empty.
 fn expected(name: &str, value: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(value).into_owned();
     let cast = |kind: Type| {
@@ -229,7 +229,7 @@ fn expected(name: &str, value: &[u8]) -> Option<String> {
 /// Number of mutated lines, each parsed twice.
 const LINES_MUTATED: TestSize = TestSize { gate: 3000, long: 300_000 };
 
-/// In the equivalent regex, each value is as short as possible.
+/// In the equivalent regular expression, each value is as short as possible.
 #[test]
 fn fields_match_those_of_an_equivalent_regex() {
     let config =
@@ -259,7 +259,7 @@ fn fields_match_those_of_an_equivalent_regex() {
         for name in whole.capture_names().flatten() {
             let value = &captures[name];
             fields.extend(expected(name, value));
-            // A protocol without a path before it is not a path.
+            // A protocol that no path precedes is not a path.
             let parts = request.captures(value).filter(|parts| {
                 parts.name("bare").is_none_or(|bare| !protocol.is_match(bare.as_bytes()))
             });
@@ -278,7 +278,7 @@ fn fields_match_those_of_an_equivalent_regex() {
     }
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

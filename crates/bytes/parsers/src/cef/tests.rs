@@ -9,8 +9,7 @@ fn cef() -> Cef {
     Cef::new(EventConfig { escapes: true, ..EventConfig::default() })
 }
 
-/// Returns the fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at
-/// the end.
+/// Formats the fields of a line like [`parse_short`], followed by `!reason@offset` for a flaw.
 fn parse_flawed(line: &str) -> String {
     let Parsed { lines, flaws, .. } = parse(&mut cef(), &[line.as_bytes()]);
     let flaws = flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
@@ -19,7 +18,7 @@ fn parse_flawed(line: &str) -> String {
 
 const HEADER: &str = "CEF:0|v|p|1|id|n|5|";
 
-/// Returns the fields of an extension, and the offset of a flaw in the extension.
+/// Formats the fields of an extension, and the offset of any flaw in the extension.
 fn extension(text: &str) -> String {
     let shown = parse_flawed(&format!("{HEADER}{text}"));
     let header = "cef_version=0 device_vendor=v device_product=p device_version=1 \
@@ -45,7 +44,7 @@ fn headers_are_parsed_after_any_prefix() {
             "prefix=2536 <14>1 2024-07-04T09:16:35.992Z h log - panw [a b=\"|\"] cef_version=0",
         ),
         ("<14>1 - h a - - - \u{feff}CEF:0", "prefix=<14>1 - h a - - - cef_version=0"),
-        // A syslog daemon has read `CEF:` as the name of a program.
+        // A syslog daemon has parsed `CEF:` as the name of a program.
         ("Jun  3 00:00:00 host CEF: 0", "prefix=Jun  3 00:00:00 host cef_version=0"),
         ("Jun  3 00:00:00 host CEF: CEF:0", "prefix=Jun  3 00:00:00 host CEF: cef_version=0"),
     ] {
@@ -70,7 +69,7 @@ fn values_of_headers_may_be_empty_padded_or_escaped() {
         ("|||||", ";;;;;"),
         ("||1.0|100|n|High|", ";;1.0;100;n;High"),
         (" v | p|1 | 100| detected a | in packet |", "v;p;1;100;detected a;in packet"),
-        // No pipe after the severity.
+        // There is no pipe after the severity.
         ("Red Hat|RHEL|8.0.0|100|SSH login|5", "Red Hat;RHEL;8.0.0;100;SSH login;5"),
         ("Red Hat|RHEL|8.0.0|100|SSH login|5 \r", "Red Hat;RHEL;8.0.0;100;SSH login;5"),
     ] {
@@ -96,14 +95,14 @@ fn values_of_extensions_end_before_the_next_key() {
         ("spt=1 msg=at the end\t \r", "spt=1 msg=at the end"),
         ("msg=tabs\tand\rothers\t src=::1", "msg=tabs\tand\rothers src=::1"),
         ("msg=Tab is no separator\tsrc=::1", "msg=Tab is no separator\tsrc=::1"),
-        // Keys with characters other than letters.
+        // Keys may contain characters other than letters.
         (
             "_cefVer=0.1 ad.X-Ip[0]=a PanOSX-Forwarded-For=b",
             "_cefVer=0.1 ad.X-Ip[0]=a PanOSX-Forwarded-For=b",
         ),
         // A pipe needs no escape.
         (r"moo=this|has a pipe x=this\|too", r"moo=this|has a pipe x=this\|too"),
-        // Labels stay unchanged.
+        // Labels are kept unchanged.
         ("cs1Label=Rule cs1=any cn1= cn1Label=Id", "cs1Label=Rule cs1=any cn1= cn1Label=Id"),
         ("msg=\"Some message.\" b='c d'", "msg=\"Some message.\" b='c d'"),
     ] {
@@ -121,10 +120,10 @@ fn escapes_are_decoded() {
             r"msg=one\ntwo.\r\n\r\nthree\\newlines\\\=. b=1\n",
             "msg=one\ntwo.\r\n\r\nthree\\newlines\\=. b=1\n",
         ),
-        // No key after an escape.
+        // Text after an escape is not a key.
         (r"cs1=A file.\nName\=some value cs2=x", "cs1=A file.\nName=some value cs2=x"),
         (r"raw=CEF:0|a|b|1|2|c|10|key\=v k\=w b=1", "raw=CEF:0|a|b|1|2|c|10|key=v k=w b=1"),
-        // Backslashes that the program did not escape.
+        // The program did not escape these backslashes.
         (r"msg=User: example\admin (Id: 12)  suid=2", r"msg=User: example\admin (Id: 12) suid=2"),
         (r"path=Some\/Path a=\", r"path=Some\/Path a=\"),
     ] {
@@ -160,7 +159,7 @@ fn equals_signs_that_are_not_escaped_stay_in_their_value() {
         ),
         (r"key1=\\hi= key2=a", r"key1=\hi= key2=a"),
         ("a=1 foo =bar", "a=1 foo =bar"),
-        // A name that is not a valid key.
+        // This name is not a valid key.
         ("ad.a=b ad.<x y~\"1\">http=//x/y ad.c=d", "ad.a=b ad.<x y~\"1\">http=//x/y ad.c=d"),
     ] {
         assert_eq!(extension(text), fields, "{text}");
@@ -186,7 +185,7 @@ fn lines_that_do_not_match_have_a_reason() {
     }
 }
 
-/// Text without a field is not lost silently: the line is reported.
+/// Text that belongs to no field must not be lost silently, so the line is reported.
 #[test]
 fn text_before_the_first_key_is_a_flaw() {
     for (text, fields) in [
@@ -230,22 +229,22 @@ fn the_last_of_duplicate_keys_wins_and_types_and_null_values_apply() {
 fn the_number_of_columns_is_limited() {
     let pairs: String = (0..1000).map(|n| format!("k{n}=a\\=b ")).collect();
     let shown = extension(&pairs);
-    // The remaining pairs share one more column.
+    // The remaining pairs share one additional column.
     let columns = millstream_columns::COLUMNS_MAX - NAMES.len();
     assert_eq!(shown.split(' ').count(), columns + 1);
     assert!(shown.ends_with(r#""k999":"a=b""#), "{shown}");
 }
 
-/// Random lines.
+/// Number of random lines.
 const LINES: TestSize = TestSize { gate: 2_000, long: 200_000 };
 
-/// A text of characters that have a meaning.
+/// Generates text from characters that are significant in CEF.
 fn text(random: &mut Rng) -> String {
     let parts = ["=", "\\", "|", " ", "n", "key", "\n", "\r", "é", "a=b", "CEF:0|"];
     (0..random.usize(..6)).map(|_| parts[random.usize(..parts.len())]).collect()
 }
 
-/// Lines written by the rules of CEF are read back unchanged.
+/// Lines that are written according to the CEF rules must parse to the original values.
 #[test]
 fn written_lines_are_read() {
     let mut parser = cef();
@@ -261,7 +260,7 @@ fn written_lines_are_read() {
         line.push('|');
         for _ in 0..random.usize(..5) {
             let key = ["src", "msg", "ad.x-y[0]", "_", "k1"][random.usize(..5)];
-            // Blanks at the end are not part of a value.
+            // Trailing blanks are not part of a value.
             let value = text(&mut random).trim_end().to_owned();
             let written = value.replace('\\', r"\\").replace('=', r"\=");
             let written = written.replace('\n', r"\n").replace('\r', r"\r");

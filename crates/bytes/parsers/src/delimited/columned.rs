@@ -253,7 +253,7 @@ mod tests {
         Columned::new(config, names, Vec::new()).unwrap()
     }
 
-    /// Parses a line; returns its fields, or the reason why it does not match.
+    /// Parses a line. Returns its fields, or the reason why the line does not match.
     fn parse(parser: &mut Columned, header: Option<&str>, line: &str) -> Result<String, Reason> {
         parser.set_header(header.map(Arc::from).as_ref());
         let cells = [Cell::new(Kind::Text, 0, line.len())];

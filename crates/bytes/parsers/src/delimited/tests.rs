@@ -124,7 +124,7 @@ fn mutated_lines_stay_in_bounds() {
     check_mutated(&mut csv(escaped), &lines, &pieces);
 }
 
-/// Parses RFC 4180 character by character.
+/// Parses a line according to RFC 4180, character by character.
 fn reference(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut chars) = (Vec::new(), line.chars().peekable());
     loop {
@@ -151,7 +151,7 @@ fn reference(line: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Number of lines, each parsed twice.
+/// Number of lines. Each is parsed twice.
 const LINES: TestSize = TestSize { gate: 5000, long: 500_000 };
 
 #[test]
@@ -173,7 +173,7 @@ fn values_match_those_of_a_character_reader() {
             assert!(found.starts_with('!'), "{line}: {found}");
             continue;
         };
-        // Other tests distinguish empty values with and without quotes.
+        // Other tests cover the difference between empty values with and without quotes.
         let shown = names.iter().zip(&values).filter(|(_, value)| !value.is_empty());
         let shown: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
         let found: Vec<&str> = found.split(' ').filter(|field| !field.ends_with('=')).collect();
@@ -185,7 +185,7 @@ fn values_match_those_of_a_character_reader() {
 fn an_irregular_line_does_not_affect_its_neighbors() {
     let mut parser = csv(|_| ());
     for (odd, at) in ["", "x", "x,1,y,z", "\"x\",1,y", ",,"].iter().zip([0, 1, 63, 64, 199]) {
-        // More lines than fit in a region.
+        // More lines than fit into one region.
         let mut lines: Vec<String> = (0..200).map(|n| format!("a{n},{n},c{n}")).collect();
         lines[at] = (*odd).to_owned();
         let bytes: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();

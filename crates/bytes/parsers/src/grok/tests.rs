@@ -17,7 +17,7 @@ fn shown(pattern: &str, line: &str) -> String {
     show(&parse_line(&mut parser(pattern, &[]).unwrap(), line.as_bytes()))
 }
 
-/// Returns whether a pattern matches a whole text.
+/// Returns whether a pattern matches the whole text.
 fn is_match(name: &str, text: &str) -> bool {
     shown(&format!("^(?<all>%{{{name}}})$"), text) != "!no_match@0"
 }
@@ -215,13 +215,13 @@ fn mutated_lines_do_not_panic() {
     assert!(found > 0);
 }
 
-/// Random texts that a pattern and the address parser both read.
+/// Number of random texts that both a pattern and the address parser read.
 const ADDRESSES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
-/// Mutated lines.
+/// Number of mutated lines.
 const LINES: TestSize = TestSize { gate: 5000, long: 300_000 };
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

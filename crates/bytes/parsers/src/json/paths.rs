@@ -212,8 +212,8 @@ mod tests {
         Step::Member(name.to_owned())
     }
 
-    /// Returns the value of each path as its kind and text, joined; the paths are names and
-    /// indexes, separated by `/`.
+    /// Returns the kind and text of each path's value, joined. Paths are names and indexes
+    /// separated by `/`.
     fn find(paths: &[&str], text: &str) -> Vec<String> {
         let step = |part: &str| part.parse().map_or_else(|_| member(part), Step::Element);
         let steps = |path: &str| path.split('/').map(step).collect::<Vec<Step>>();

@@ -30,8 +30,8 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Returns whether serde_json accepts the text when it ignores the values, so that numbers of any
-/// size and lone surrogates pass as in this parser.
+/// Returns whether serde_json accepts the text while ignoring its values, so that numbers of any
+/// size and lone surrogates are valid, as in this parser.
 fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
@@ -59,7 +59,7 @@ fn nested_objects_are_flattened() {
     assert_eq!(show(&mut flat(), line), r#"a.b.c=1 a.d=[{"e":2}] f={} g=3 h.i.j=4"#);
     let config = JsonConfig { flatten: true, separator: "_".into(), ..JsonConfig::default() };
     assert_eq!(shown(config, r#"{"a":{"b":1},"c":2}"#), "a_b=1 c=2");
-    // The same names at other positions, one after the other through one parser.
+    // The same names at different positions, in consecutive lines.
     let mut parser = flat();
     for (line, expected) in [
         (r#"{"a":{"x":1,"b":2}}"#, "a.x=1 a.b=2"),
@@ -225,7 +225,7 @@ fn valid_and_invalid_json_are_distinguished() {
     }
 }
 
-/// Parses a line with both parsers, and compares the result with serde_json's.
+/// Parses a line with both parsers, and compares the results with serde_json's.
 fn compare(line: &[u8], parser: &mut Json, flatten: &mut Json) {
     let (parsed, flat) = (parse_line(parser, line), parse_line(flatten, line));
     let shown = || String::from_utf8_lossy(line).into_owned();
@@ -250,8 +250,8 @@ fn written_is_json(parsed: &Line) {
     }
 }
 
-/// serde_json rejects numbers out of range and lone surrogates; otherwise both must give the same
-/// values.
+/// serde_json rejects numbers that are out of range, and lone surrogates. Otherwise, both must
+/// produce the same values.
 fn same_values(line: &[u8], fields: &[ParsedField]) {
     if let Ok(Value::Object(expected)) = serde_json::from_slice(line) {
         let written: Value = serde_json::from_slice(&json(fields)).unwrap();
@@ -301,10 +301,10 @@ fn mutated_lines_are_accepted_as_by_serde_json() {
     }
 }
 
-/// Mutated lines.
+/// Number of mutated lines.
 const LINES: TestSize = TestSize { gate: 30_000, long: 1_000_000 };
 
-/// Generates any JSON value.
+/// Generates arbitrary JSON values.
 fn any_value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![".{0,24}", "[a-c]{0,2}", "[\"\\\\/\u{0}-\u{1f}é]{0,4}"];
     let leaf = prop_oneof![
@@ -323,7 +323,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

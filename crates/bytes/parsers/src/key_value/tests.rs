@@ -55,7 +55,7 @@ fn unknown_escapes_are_kept() {
     assert_eq!(parse_short(&mut parser(KeyValueConfig::default()), line), fields);
     let mut plain = parser(KeyValueConfig { escapes: false, ..KeyValueConfig::default() });
     assert_eq!(parse_short(&mut plain, r#"path="C:\temp\" n=1"#), r"path=C:\temp\ n=1");
-    // Pairs without a column are unescaped too.
+    // Pairs that have no column must be unescaped as well.
     let many: String = (0..1000).map(|n| format!("k{n}=\"a\\d\" ")).collect();
     let shown = parse_short(&mut parser(KeyValueConfig::default()), &many);
     assert!(shown.ends_with(r#""k999":"a\\d""#), "{shown}");
@@ -152,7 +152,7 @@ fn invalid_options_are_rejected() {
     assert!(refused(|config| config.quotes = vec![b'=']).contains("quote must be"));
 }
 
-/// A key that is too long for the word comparison is not mistaken for an empty one.
+/// A key that is too long for the word comparison must not be mistaken for an empty key.
 #[test]
 fn an_empty_key_matches_no_key_of_the_previous_line() {
     let mut parser = parser(KeyValueConfig::default());
@@ -167,7 +167,7 @@ fn an_empty_key_matches_no_key_of_the_previous_line() {
 fn the_number_of_columns_is_limited() {
     let line: String = (0..1000).map(|n| format!("k{n}=v ")).collect();
     let shown = parse_short(&mut parser(KeyValueConfig::default()), &line);
-    // The remaining pairs share one more column.
+    // The remaining pairs share one additional column.
     assert_eq!(shown.split(' ').count(), millstream_columns::COLUMNS_MAX + 1);
 }
 

@@ -6,15 +6,14 @@ fn leef() -> Leef {
     Leef::new(LeefConfig::default()).unwrap()
 }
 
-/// Returns the fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at
-/// the end.
+/// Formats the fields of a line like [`parse_short`], followed by `!reason@offset` for a flaw.
 fn parse_flawed(parser: &mut Leef, line: &str) -> String {
     let Parsed { lines, flaws, .. } = parse(parser, &[line.as_bytes()]);
     let flaws = flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
     show_short(&lines[0]) + &flaws.collect::<String>()
 }
 
-/// Returns the attributes of a line with this version and end, and the offset of a flaw.
+/// Formats the attributes of a line with this version and rest, and the offset of any flaw.
 fn attributes(parser: &mut Leef, version: &str, text: &str) -> String {
     let shown = parse_flawed(parser, &format!("LEEF:{version}|v|p|4.0 SP1|id|{text}"));
     let header =
@@ -52,7 +51,7 @@ fn attributes_end_at_a_tab_or_at_the_delimiter_of_the_line() {
         ("1.0", "usrName=ada lovelace\tcat=\tmsg=a=b&c=d", "usrName=ada lovelace cat= msg=a=b&c=d"),
         ("1.0", "\ta=1\t\tb=2 \t \r", "a=1 b=2"),
         ("1.0", "^|a=1^b=2", "^|a=1^b=2"),
-        // A key may have blanks within, not around it.
+        // Blanks are allowed inside a key, but not around it.
         ("1.0", "file name=pic.gif\t file name =x", "file name=x"),
         ("2.0", "^|src=10.0.1.8^dst=a b^sev=5", "src=10.0.1.8 dst=a b sev=5"),
         ("2.0", "0x40|a=1@b=2\t@c=", "a=1 b=2 c="),
@@ -123,7 +122,7 @@ fn lines_that_do_not_match_have_a_reason() {
     assert_eq!(parse_short(&mut leef(), line), "!bad_delimiter@18");
 }
 
-/// Text without a field is not lost silently: the line is reported.
+/// Text that belongs to no field must not be lost silently, so the line is reported.
 #[test]
 fn an_attribute_without_a_key_is_a_flaw() {
     for (text, fields) in [

@@ -1,4 +1,4 @@
-//! Compares the fields of groups with the `regex` crate.
+//! Compares the fields with the groups that the `regex` crate finds.
 
 use super::*;
 use crate::harness::{mutate, parse, parse_line, show};
@@ -53,12 +53,12 @@ fn a_clone_parses_the_same() {
     assert_eq!(parse_line(&mut first, b"x 12"), parse_line(&mut *second, b"x 12"));
 }
 
-/// Returns the parser, and the expression of the `regex` crate.
+/// Returns the parser and the equivalent expression in the `regex` crate.
 fn both(pattern: &str) -> (Regex, ::regex::bytes::Regex) {
     (parser(pattern, &[]), ::regex::bytes::Regex::new(pattern).unwrap())
 }
 
-/// Compares every group with the `regex` crate's.
+/// Compares every group with the result of the `regex` crate.
 fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8]) {
     let found = parse_line(parser, line);
     let Some(captures) = expression.captures(line) else {
@@ -71,7 +71,7 @@ fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8
     assert_eq!(found, Ok(expected.collect::<Vec<_>>()));
 }
 
-/// Mutated lines.
+/// Number of mutated lines.
 const LINES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
 #[test]
@@ -85,7 +85,7 @@ fn mutated_lines_match_as_in_the_regex_crate() {
     }
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -28,8 +28,7 @@ fn lines_of_rfc_5424_are_parsed() {
     }
 }
 
-/// Returns the fields of a line as [`parse_short`] formats them, with `!reason@offset` of a flaw at
-/// the end.
+/// Formats the fields of a line like [`parse_short`], followed by `!reason@offset` for a flaw.
 fn parse_flawed(line: &str) -> String {
     let parsed = parse(&mut syslog(), &[line.as_bytes()]);
     let flaws = parsed.flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));
@@ -75,7 +74,7 @@ fn headers_of_rfc_5424_with_known_deviations_are_parsed() {
             "<165>1 2003-10-11T22:14:15Z h1",
             "facility=local4 severity=notice version=#1 timestamp=@2003-10-11T22:14:15.000Z hostname=h1",
         ),
-        // Not a header of RFC 5424.
+        // These are not RFC 5424 headers.
         ("<13>3 packets dropped", "facility=user severity=notice message=3 packets dropped"),
         ("<13>1 - done", "facility=user severity=notice message=1 - done"),
         ("<13>1 2 3 a b c - d", "facility=user severity=notice message=1 2 3 a b c - d"),
@@ -108,7 +107,7 @@ fn invalid_headers_of_rfc_5424_keep_what_precedes_the_invalid_part() {
     }
 }
 
-/// A value that is surely wrong is worse than a missing value.
+/// A value that is certainly wrong is worse than a missing value.
 #[test]
 fn words_that_are_no_names_stay_in_the_message() {
     for (line, fields) in [
@@ -219,7 +218,7 @@ fn times_of_devices_are_parsed() {
             "<190>7: 30: Jan 18 03:02:42: %SYS-5-CONFIG_I: both numbers",
             r#"facility=local7 severity=info timestamp=@2026-01-18T03:02:42.000Z app_name=%SYS-5-CONFIG_I structured_data={"meta":{"sequenceId":"30"}} message=both numbers"#,
         ),
-        // Neither a year nor a zone.
+        // This is neither a year nor a zone.
         (
             "<13>Jan 18 03:02:42 2024: text",
             "facility=user severity=notice timestamp=@2026-01-18T03:02:42.000Z message=2024: text",
