@@ -177,7 +177,7 @@ mod tests {
         pattern_fault(pattern, &error, of)
     }
 
-    /// Each error message has the reason, its position and advice that fits the error.
+    /// Each error message contains the reason, its position, and advice that fits the error.
     #[test]
     fn advice_fits_the_error() {
         for (pattern, expected) in [
@@ -243,7 +243,7 @@ mod tests {
         assert!(hidden.ends_with("use a regular expression"), "{hidden}");
     }
 
-    /// Any combination of parts gives a message, whatever the error.
+    /// Any combination of parts must result in a message, regardless of the error.
     #[test]
     fn no_expression_panics() {
         const PARTS: &[&str] = &[

@@ -168,7 +168,7 @@ mod tests {
         assert!(open.contains("use `b`"), "{open}");
     }
 
-    /// A rewrite matches more text than look-around does, so a hidden value needs a group.
+    /// A rewrite matches more text than the look-around, so a hidden value needs a group.
     #[test]
     fn what_is_hidden_needs_a_group() {
         let fault = |pattern: &str, of| look_around_fault(pattern, of).unwrap();
