@@ -1,5 +1,5 @@
-//! Compares every kernel with its scalar twin: all lengths, alignments and hit positions, and
-//! random text.
+//! Compares every kernel with its scalar twin, for all lengths, alignments and hit positions, and
+//! for random text.
 
 use millstream_scan::kernels::{self, Kernel};
 use millstream_scan::{
@@ -15,8 +15,8 @@ const ALIGNMENTS: usize = 64;
 #[repr(align(64))]
 struct Buffer([u8; ALIGNMENTS + LEN_MAX + 64]);
 
-/// Calls `check` with a block of `fill` of every length at every alignment. The bytes around it are
-/// `guard`: a hit, so that an out-of-bounds read changes the result.
+/// Calls `check` with a block of `fill`, for every length and every alignment. The surrounding
+/// bytes are `guard`, which is a hit, so that an out-of-bounds read changes the result.
 fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
     let mut buffer = Buffer([guard; ALIGNMENTS + LEN_MAX + 64]);
     for alignment in 0..ALIGNMENTS {
@@ -29,8 +29,7 @@ fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
     }
 }
 
-/// Returns all kernels except the scalar one, which would take most of the time of an exhaustive
-/// test.
+/// Returns all kernels except the scalar one, which would take most of an exhaustive test's time.
 fn simd_kernels() -> Vec<Kernel> {
     kernels::available().into_iter().filter(|kernel| kernel.name() != "scalar").collect()
 }
@@ -49,7 +48,7 @@ fn escape(kernel: Kernel, text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Compares every function of every kernel, and the public functions, with the twins.
+/// Compares every function of every kernel, and the public functions, with the scalar twins.
 fn compare(block: &[u8]) {
     let (mut lines, mut json, mut public) = (Vec::new(), Vec::new(), Vec::new());
     scalar::newlines(block, &mut lines);
@@ -84,8 +83,8 @@ impl StatsdLines for Lines {
     }
 }
 
-/// Compares the StatsD scanner with its twin. Bytes that other tests search for are also mapped to
-/// StatsD delimiters.
+/// Compares the StatsD scanner with its twin. Bytes for which other tests search are mapped to
+/// StatsD delimiters as well.
 fn compare_statsd(block: &[u8]) {
     let letter = |byte: &u8| match byte {
         b'"' => b'|',
@@ -105,8 +104,8 @@ fn compare_statsd(block: &[u8]) {
     }
 }
 
-/// Compares a split block with the whole block, and with longer and shorter ones; compares the
-/// block's hash with the hashes of copies.
+/// Compares a split block with the whole block, and with longer and shorter blocks. Compares the
+/// hash of the block with the hashes of copies.
 fn compare_joined(block: &[u8]) {
     let secrets = KeySecrets::new(9);
     for kernel in kernels::available() {
@@ -133,7 +132,7 @@ fn compare_joined(block: &[u8]) {
 }
 
 /// Compares the tag scanner with its twin. One syntax uses letters as delimiters, so that every
-/// text has tags.
+/// text contains tags.
 fn compare_tags(text: &[u8]) {
     let dense = TagSyntax { split: b'"', ends: *b"a\n" };
     for syntax in [TagSyntax::PAIRS, TagSyntax::DOGSTATSD, dense] {
@@ -316,14 +315,15 @@ fn the_fastest_kernel_is_selected() {
     assert_eq!(names.last(), Some(&millstream_scan::kernel()), "the fastest is last: {names:?}");
 }
 
-/// Blocks adjacent to unreadable pages on either side: an out-of-bounds load would fault.
+/// Blocks are adjacent to unreadable pages on either side, so that an out-of-bounds load would
+/// fault.
 #[cfg(unix)]
 #[test]
 fn no_byte_outside_the_block_is_read() {
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
     let page = 64 * 1024; // a multiple of every page size
-    // SAFETY: a fresh private mapping of three pages; only the middle one is used, as bytes, until
-    // the unmap.
+    // SAFETY: this is a new private mapping of three pages. Only the middle page is used, as bytes,
+    // until the mapping is unmapped.
     unsafe {
         let start = mmap_anonymous(
             std::ptr::null_mut(),
@@ -356,7 +356,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..3000)
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -3,13 +3,13 @@ use crate::kernels::available;
 use crate::{hash_key, with_keys};
 use std::collections::HashSet;
 
-/// Returns the hash of each kernel.
+/// Returns the hash that each kernel computes.
 fn hashes(secrets: &KeySecrets, first: &[u8], second: &[u8]) -> Vec<u64> {
     available().iter().map(|kernel| kernel.hash_key(secrets, 7, first, second)).collect()
 }
 
-/// Returns keys typical of clients, of every length, and keys that differ in one byte or in the
-/// boundary between the strings.
+/// Returns typical client keys, keys of every length, and keys that differ only in one byte or in
+/// the boundary between the strings.
 fn keys() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut keys = Vec::new();
     for len in 0..200 {
@@ -40,7 +40,7 @@ fn different_keys_rarely_collide() {
         let all = keys.iter().map(|(first, second)| kernel.hash_key(&secrets, 7, first, second));
         let hashes: HashSet<u64> = all.collect();
         assert_eq!(hashes.len(), keys.len(), "{kernel:?}");
-        // Of 100,000 random 32-bit numbers, one or two collide.
+        // Among 100,000 random 32-bit numbers, one or two collide.
         let lower: HashSet<u32> = hashes.iter().map(|hash| *hash as u32).collect();
         assert!(hashes.len() - lower.len() < 12, "{kernel:?}: {} of {}", lower.len(), hashes.len());
     }
@@ -89,14 +89,14 @@ fn every_bit_of_a_key_changes_half_of_the_hash_bits() {
     }
 }
 
-/// Bytes that a kernel combines: two different values must not cancel out.
+/// A kernel combines bytes at these positions. Two different values must not cancel each other out.
 #[test]
 fn differences_at_two_positions_do_not_cancel_out() {
     let secrets = KeySecrets::new(11);
     let positions = [(0, 64), (3, 19), (5, 37), (9, 9 + 64), (2, 130), (70, 70 + 64), (17, 200)];
     for kernel in available() {
         // The second string starts after 64 bytes, so that its blocks are combined with blocks of
-        // the first.
+        // the first string.
         for (one, other) in positions {
             let mut text = vec![b'a'; 64 + 256];
             let mut hashes = HashSet::new();
