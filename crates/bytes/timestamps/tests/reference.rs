@@ -1,4 +1,5 @@
-//! The compiled format, the caching parser, the reference implementation and chrono agree.
+//! Checks that the compiled format, the caching parser, the reference implementation and chrono
+//! agree.
 
 mod simple;
 
@@ -8,7 +9,7 @@ use millstream_timestamps::{Fault, Format, Parser, Stamp, Zone, parse_utc_offset
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Formats, and the equivalent format of chrono.
+/// Formats, and the equivalent formats in chrono.
 const FORMATS: &[(&str, &str)] = &[
     ("%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S +0000"),
     ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S"),
@@ -69,7 +70,7 @@ fn every_day_matches_chrono() {
     }
 }
 
-/// Truncates a time to the resolution of the text.
+/// Truncates a time to the resolution of its text.
 fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
     let ns = time.timestamp_nanos_opt().unwrap();
     let unit = match () {
@@ -106,7 +107,7 @@ fn a_missing_year_puts_a_time_at_most_one_day_ahead() {
     assert_eq!(with("Feb 29 12:00:00", "2026-11-21T00:00:00"), Ok(at("2024-02-29T12:00:00")));
     assert_eq!(with("Feb 29 12:00:00", "2103-11-21T00:00:00"), Ok(at("2096-02-29T12:00:00")));
     assert_eq!(with("Feb 30 12:00:00", "2026-11-21T00:00:00"), Err(Fault::Date));
-    // The limit between two years is within this minute, and moves with the reference.
+    // The boundary between two years is within this minute, and moves with the reference.
     let mut parser = Parser::new(format("%b %e %T"));
     for second in [46, 47, 0, 59, 30] {
         let text = format!("Nov 22 20:29:{second:02}");
@@ -216,7 +217,7 @@ fn invalid_formats_are_rejected_with_advice() {
     );
 }
 
-/// A mutation of a text.
+/// A mutation of a time's text.
 #[derive(Clone, Debug)]
 enum Mutation {
     None,
@@ -265,13 +266,14 @@ impl Mutation {
     }
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Parses consecutive texts, mostly of the same minute, some of them corrupted.
+    /// Parses consecutive texts, most of which are in the same minute, and some of which are
+    /// corrupted.
     #[test]
     fn the_parser_matches_its_format_and_the_reference(
         index in 0..FORMATS.len(),
@@ -286,7 +288,7 @@ proptest! {
         let mut parser = Parser::new(format.clone());
         for (ms, mutation, reference) in lines {
             let time = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::seconds(begin) + TimeDelta::milliseconds(ms);
-            // Times without a year are close to the limit of one day ahead.
+            // Times without a year are close to the limit of one day in the future.
             let reference = (begin + reference * 30 - 86_400) * 1_000_000_000;
             let text = mutation.of(&time.format(theirs).to_string());
             let plain = format.parse(&text, reference);

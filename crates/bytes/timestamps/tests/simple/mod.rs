@@ -1,4 +1,4 @@
-//! A simple reference implementation, without any optimization.
+//! A simple reference implementation without optimizations.
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -33,10 +33,10 @@ struct Parsed {
     epoch_ns: Option<i128>,
 }
 
-/// Returns nanoseconds and length of the time at the start of `text`.
+/// Returns the nanoseconds and the length of the time at the start of `text`.
 pub fn parse(format: &str, text: &[u8], offset: i64, reference_ns: i64) -> Option<(i64, usize)> {
     let format = match format {
-        // Letters that formats do not use denote the steps that only presets have.
+        // Letters that formats do not use represent steps that exist only in presets.
         "iso8601" => "%F%1%T%.f%2".to_owned(),
         "rfc3339" => "%F%1%T%.f%z".to_owned(),
         "epoch_s" => "%s%.f".to_owned(),
@@ -68,7 +68,7 @@ pub fn parse(format: &str, text: &[u8], offset: i64, reference_ns: i64) -> Optio
     Some((read.resolve(reference_ns)?, text.len() - rest.len()))
 }
 
-/// Parses a run of digits, at most `most` and at least `least`.
+/// Parses between `least` and `most` consecutive digits.
 fn digits(text: &[u8], least: usize, most: usize) -> Option<(i128, &[u8])> {
     let len = text.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     if len < least {
@@ -240,7 +240,7 @@ impl Parsed {
     }
 }
 
-/// Returns the days from 1970, counted year by year.
+/// Returns the number of days since 1970-01-01, counted year by year.
 fn days(year: i64, month: i64, day: i64, day_of_year: i64) -> Option<i64> {
     let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let len = |year: i64| 365 + i64::from(is_leap(year));
