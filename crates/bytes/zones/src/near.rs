@@ -74,8 +74,8 @@ fn normalize(name: &str) -> Vec<char> {
 mod tests {
     use super::*;
 
-    /// Every suggested location exists, and no abbreviation is a zone, which would hide the
-    /// suggestion.
+    /// Every suggested location must exist. No abbreviation may be a zone, because the zone would
+    /// hide the suggestion.
     #[test]
     fn abbreviations_suggest_locations() {
         for (abbreviation, location) in ABBREVIATIONS {

@@ -1,4 +1,4 @@
-//! Local times of zones, compared with known transitions and with jiff.
+//! Compares local times in zones with known transitions and with jiff.
 
 use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -14,12 +14,12 @@ fn format(text: &str, location: &str) -> Arc<Format> {
     Arc::new(Format::new(text, Some(zone(location).unwrap())).unwrap())
 }
 
-/// Returns the nanoseconds of a time in UTC.
+/// Returns a UTC time in nanoseconds since 1970.
 fn utc(text: &str) -> i64 {
     Format::new("%F %T", None).unwrap().parse(text.as_bytes(), 0).unwrap().ns
 }
 
-/// Asserts that local times map to UTC times, with one parser for all of them.
+/// Asserts that local times map to UTC times, using one parser for all of them.
 fn check(location: &str, cases: &[(&str, &str)]) {
     let format = format("%F %T", location);
     let mut parser = Parser::new(format.clone());
@@ -37,13 +37,13 @@ fn daylight_saving_time_in_berlin_starts_and_ends() {
         &[
             ("2026-03-29 01:59:59", "2026-03-29 00:59:59"),
             ("2026-03-29 01:59:60", "2026-03-29 01:00:00"),
-            // This hour does not exist: the previous offset applies.
+            // This hour does not exist, so the previous offset applies.
             ("2026-03-29 02:00:00", "2026-03-29 01:00:00"),
             ("2026-03-29 02:30:00", "2026-03-29 01:30:00"),
             ("2026-03-29 02:59:59", "2026-03-29 01:59:59"),
             ("2026-03-29 03:00:00", "2026-03-29 01:00:00"),
             ("2026-10-25 01:59:59", "2026-10-24 23:59:59"),
-            // This hour occurs twice: the first one is used.
+            // This hour occurs twice, and the first occurrence is used.
             ("2026-10-25 02:00:00", "2026-10-25 00:00:00"),
             ("2026-10-25 02:59:59", "2026-10-25 00:59:59"),
             ("2026-10-25 02:59:60", "2026-10-25 01:00:00"),
@@ -69,7 +69,7 @@ fn other_zones_have_other_transitions_or_none() {
         ],
     );
     check("Asia/Kolkata", &[("2026-07-01 05:30:00", "2026-07-01 00:00:00")]);
-    // The southern hemisphere, with a transition of half an hour.
+    // A zone in the southern hemisphere, whose transitions are half an hour.
     check(
         "Australia/Lord_Howe",
         &[
@@ -136,7 +136,7 @@ fn an_offset_in_the_text_overrides_the_zone() {
     assert!(fixed.unwrap_err().contains("remove timezone"));
 }
 
-/// The year is inferred with the offset that the zone has in that year.
+/// The year is inferred with the offset that the zone uses in that year.
 #[test]
 fn a_missing_year_is_inferred_in_the_zone() {
     let format = format("%b %e %T", "Pacific/Auckland");
@@ -174,8 +174,8 @@ fn unknown_names_have_suggestions() {
     }
 }
 
-/// Returns the nanoseconds of a summer noon in a zone, or the error, from a process with this
-/// environment variable: jiff reads its variables only once.
+/// Returns the nanoseconds of noon on a summer day in a zone, or the error. Runs in a process with
+/// this environment variable, because jiff reads its variables only once.
 fn noon(location: &str, variable: &str, value: &str) -> String {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "the_host_configures_its_zone_and_its_database", "--nocapture"]);
@@ -203,7 +203,7 @@ fn the_host_configures_its_zone_and_its_database() {
             .contains("TZ, which has the invalid value \"Nowhere/Land\"; set it to")
     );
     // A database with one zone, two hours east of UTC. It takes precedence, and the bundled
-    // database has the other zones.
+    // database contains the other zones.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Japan"), ONE_OFFSET).unwrap();
     let path = folder.path().to_str().unwrap();
@@ -211,18 +211,18 @@ fn the_host_configures_its_zone_and_its_database() {
     assert_eq!(noon("Asia/Kolkata", "TZDIR", path), utc("2026-07-01 06:30:00").to_string());
 }
 
-/// A TZif file with one offset, 7200 seconds, named `ABC`. The header has six counts, for one
-/// offset and four bytes of names, and both follow.
+/// A TZif file with one offset, 7200 seconds, which is named `ABC`. The header contains six counts,
+/// for one offset and four bytes of names, and both of them follow.
 const ONE_OFFSET: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \0\0\0\x01\0\0\0\x04\0\0\x1C\x20\0\0ABC\0";
 
-/// Returns the nanoseconds of a local time according to jiff.
+/// Returns a local time in nanoseconds since 1970, according to jiff.
 fn jiff_ns(zone: &TimeZone, local: DateTime) -> i64 {
     let stamp = zone.to_ambiguous_timestamp(local).compatible().unwrap();
     i64::try_from(stamp.as_nanosecond()).unwrap()
 }
 
-/// Every zone around each of its transitions: before, within and after.
+/// Checks every zone around each of its transitions: before, within and after the transition.
 #[test]
 fn every_zone_agrees_with_jiff_around_its_transitions() {
     let bundled = TimeZoneDatabase::bundled();
@@ -239,8 +239,8 @@ fn every_zone_agrees_with_jiff_around_its_transitions() {
             {
                 let minute = transition.timestamp().as_second().div_euclid(60) + minutes;
                 let utc = jiff::Timestamp::from_second(minute * 60).unwrap();
-                // The last second of a local minute: a transition within a minute counts from its
-                // start.
+                // The last second of a local minute, because a transition within a minute counts
+                // from the start of the minute.
                 let local = transition.offset().to_datetime(utc).with().second(59).build().unwrap();
                 let text = local.strftime("%F %T").to_string();
                 let ns = format.parse(text.as_bytes(), 0).unwrap().ns;
@@ -267,13 +267,13 @@ static FORMATS: LazyLock<HashMap<&str, (TimeZone, Arc<Format>)>> = LazyLock::new
     LOCATIONS.into_iter().map(read).collect()
 });
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 4000, long: 100_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Parses consecutive lines from 1973 on; since then, zones have not had a transition within a
+    /// Parses consecutive lines starting in 1973. Since then, no zone has had a transition within a
     /// minute.
     #[test]
     fn random_times_agree_with_jiff(
