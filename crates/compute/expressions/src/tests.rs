@@ -14,12 +14,12 @@ use crate::output::push_json;
 use crate::parser::parse;
 use crate::value::{Error, is_equal};
 
-/// Resolves the fields of an event without fields.
+/// Resolves the fields of an event that has none.
 fn no_fields(_: &str) -> Option<Field<'static>> {
     None
 }
 
-/// Evaluates an expression over one event without fields. Returns the type and the JSON of the
+/// Evaluates an expression for one event without fields. Returns the type and the JSON of the
 /// value.
 fn value_of(text: &str, strict: bool) -> Result<Result<(String, String), Error>, crate::Fault> {
     let compiled = compile(&parse(text)?, strict)?;

@@ -1,9 +1,10 @@
-//! Runs the sections of the CEL conformance tests that the subset covers (see
+//! Runs the sections of the CEL conformance tests that the supported subset covers (see
 //! `docs/expressions.md`).
 
 use super::{have_equal_values, value_of};
 
-/// Lines `expression => value`, where `error` means no value. Section headers start with `#`.
+/// Lines of the form `expression => value`, where `error` means no value. Section headers start
+/// with `#`.
 const FACTS: &str = include_str!("conformance.txt");
 
 fn fault(line: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Evaluation over columns gives the same result as evaluation per row.
+//! Checks that evaluation over columns produces the same result as evaluation per row.
 
 use super::table::{Random, Table};
 use crate::eval::evaluate_condition;
@@ -6,7 +6,7 @@ use crate::input::{Bound, Counts, Input};
 use crate::{Expression, Fault, Literal, Scratch, Test};
 use millstream_testkit_random::{Seed, TestSize};
 
-/// Generates random expressions from names, literals and operators, which often match in type.
+/// Generates random expressions from names, literals and operators, whose types often match.
 struct Grammar<'r>(&'r mut Random);
 
 const FIELDS: &[&str] = &[
@@ -99,7 +99,7 @@ impl Grammar<'_> {
     }
 }
 
-/// Compares both evaluations over a table. Returns the number of rows that match.
+/// Compares both evaluations on a table. Returns the number of rows that match.
 fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
     table.with_input(|input| {
         let (mut words, mut counts) = (vec![7; 3], Counts::default());
@@ -119,8 +119,8 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
     })
 }
 
-/// Compares the matching rows with the results for lists: every selected row and every other row,
-/// for the condition and for its conjuncts, one after another.
+/// Compares the matching rows with the results for lists of rows, for every selected row and every
+/// other row, and for the condition and each of its conjuncts in turn.
 fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed: u64) {
     let mut scratch = Scratch::default();
     let selected = input.runs.iter().flat_map(|(start, end)| *start as u32..*end as u32);
@@ -143,7 +143,7 @@ fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed
     }
 }
 
-/// Number of conditions, each with a table.
+/// Number of conditions. Each has a separate table.
 const CASES: TestSize = TestSize { gate: 4000, long: 200_000 };
 
 #[test]
@@ -163,7 +163,7 @@ fn columns_and_rows_give_the_same_result() {
     assert!(sound > cases / 2 && held > cases, "{sound} of {cases} are sound, {held} rows held");
 }
 
-/// Number of tables that are searched.
+/// Number of tables to search.
 const SEARCHES: TestSize = TestSize { gate: 2000, long: 100_000 };
 
 #[test]

@@ -1,10 +1,10 @@
-//! Fields of events: their location, missing fields, and the kinds of computed fields.
+//! Fields of events: where they are found, missing fields, and the kinds of computed fields.
 
 use crate::input::{Counts, Field, Input};
 use crate::{Expression, HEIGHT_MAX};
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind, Value};
 
-/// Returns the columns of one event with these fields.
+/// Returns the columns for one event with these fields.
 fn columns(fields: &[(&str, Kind, &str)]) -> Vec<Column> {
     let column = |(name, kind, text): &(&str, Kind, &str)| {
         let mut builder = ColumnBuilder::new(1);
@@ -220,7 +220,7 @@ fn strings_and_prefixes_of_every_length_are_compared_at_any_position() {
     }
 }
 
-/// Evaluates a condition on an event whose field `m` is a line of this many bytes.
+/// Evaluates a condition for an event whose field `m` is a line with this many bytes.
 fn holds_for_line(bytes: usize, text: &str) -> (bool, Counts) {
     let expression = Expression::condition(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
     let line = "x".repeat(bytes);
@@ -230,7 +230,7 @@ fn holds_for_line(bytes: usize, text: &str) -> (bool, Counts) {
     (words == [1], counts)
 }
 
-/// Without a shared limit, nested macros would run for minutes over one long line.
+/// Without a shared limit, nested macros would run for minutes on one long line.
 #[test]
 fn macros_have_a_step_limit_per_event() {
     let none = (false, Counts { step_limit: 1, ..Counts::default() });
@@ -260,7 +260,7 @@ fn all_macros_of_an_expression_share_the_step_limit() {
         assert_eq!(holds_for_line(20_000, &text), none, "{text}");
         assert_eq!(holds_for_line(20, &text).1, Counts::default(), "{text}");
     }
-    // A condition that is false without the macros does not evaluate them.
+    // If a condition is false regardless of its macros, the macros are not evaluated.
     assert_eq!(
         holds_for_line(20_000, &format!("status == 1 && {}", [one; 20].join(" && "))).1,
         Counts::default()

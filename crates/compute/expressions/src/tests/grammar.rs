@@ -1,4 +1,5 @@
-//! Every text is parsed without a panic, and every expression survives formatting and reparsing.
+//! Checks that any text is parsed without a panic, and that every expression survives formatting
+//! and reparsing.
 
 use super::value_of;
 use crate::Expression;
@@ -64,7 +65,7 @@ fn shown(expr: &Expr) -> String {
     expr.to_string()
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

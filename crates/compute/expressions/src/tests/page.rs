@@ -1,4 +1,4 @@
-//! Checks that every example on the page has the documented value.
+//! Checks that every example on the documentation page has the documented value.
 
 use crate::eval::evaluate;
 use crate::functions::FUNCTIONS;
@@ -10,7 +10,7 @@ use millstream_columns::{Column, ColumnBuilder};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/expressions.md");
 
-/// Returns a one-row column for each member of the event on the page.
+/// Returns a one-row column for each member of the page's event.
 fn columns(json: &str) -> Vec<Column> {
     let mut walk = Walk::container(json.as_bytes());
     let column = |(name, value): (&[u8], millstream_columns::Value<'_>)| {
@@ -32,8 +32,8 @@ fn examples(page: &str) -> Vec<(usize, String, String)> {
             let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
             let is_example = |cell: &&str| cell.trim().starts_with('`');
             let [_, example, value] = cells[..] else { return None };
-            // A code span that contains backticks is delimited by two, with a space before the last
-            // two.
+            // A code span that contains backticks is delimited by two backticks, with a space
+            // before the closing ones.
             is_example(&example).then(|| {
                 let inner =
                     example.trim().strip_prefix("``").and_then(|cell| cell.strip_suffix(" ``"));

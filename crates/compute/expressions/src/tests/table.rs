@@ -1,4 +1,4 @@
-//! Random columns in one block.
+//! Random columns that share one block.
 
 use crate::input::{Field, Input};
 use fastrand::Rng;
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// Values of all kinds; there are few of them, so that equal values are common.
+/// Values of all kinds. There are only a few, so that equal values are common.
 const VALUES: &[(Kind, &str)] = &[
     (Kind::Absent, ""),
     (Kind::Null, ""),
@@ -100,7 +100,7 @@ impl Table {
         builder.finish(name.into())
     }
 
-    /// Calls `f` with the table as an input.
+    /// Calls `visit` with the table as an input.
     pub fn with_input<T>(&self, visit: impl FnOnce(&Input<'_>) -> T) -> T {
         let field = |name: &str| match name {
             "when" => Some(Field::Times(&self.times)),
