@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Texts of all short lengths that differ in a few bits.
+    /// Returns texts of all short lengths that differ only in a few bits.
     fn texts() -> Vec<Vec<u8>> {
         let of_length = |len: usize| {
             let counted = (0..1000_u32).map(move |at| {

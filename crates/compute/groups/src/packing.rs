@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(Packing::new(&[]).words(), 0);
     }
 
-    /// Cases of each property.
+    /// Number of cases per property.
     const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {

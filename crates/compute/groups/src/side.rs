@@ -130,7 +130,7 @@ mod tests {
             let bytes = [2, size, 2, 1, b'a', 7, error, 1, b'b', 5, 0];
             Side::read(&mut &bytes[..]).is_some()
         };
-        // With a free counter, and without one.
+        // First with a free counter, and then without one.
         assert!(read(3, 0) && !read(3, 1));
         assert!(read(2, 5) && !read(2, 6));
     }

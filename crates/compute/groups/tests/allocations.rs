@@ -1,18 +1,19 @@
-//! Memory of a table: the reported bytes equal the allocated bytes, and small tables are small.
+//! Checks that a table's reported memory equals its allocated memory, and that small tables are
+//! small.
 
 use millstream_groups::{Accumulator, Groups, Layout, Side, hash};
 use std::alloc::{GlobalAlloc, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Counts the bytes that this thread has allocated.
+/// Counts the bytes that the current thread has allocated.
 struct Counting;
 
 thread_local! {
     static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls are forwarded unchanged to the system's allocator; the counter does not
+// SAFETY: all calls are forwarded unchanged to the system allocator, and the counter does not
 // allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
@@ -31,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns a table of this many groups, and the bytes that it has allocated.
+/// Returns a table with this many groups, and the number of bytes that it has allocated.
 fn table(accumulators: &[Accumulator], keys: usize, groups: usize) -> (Groups, i64) {
     let layout = Arc::new(Layout::new(accumulators));
     let before = BYTES.get();

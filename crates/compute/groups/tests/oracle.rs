@@ -1,4 +1,4 @@
-//! The table compared with a map from keys to accumulators, over random operations.
+//! Compares the table with a map from keys to accumulators, for random operations.
 
 use crate::model::{ACCUMULATORS, Event, Model, event};
 use millstream_groups::{Groups, Layout, NONE, Side, limits::KEYS_MAX};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 enum Step {
     /// Adds events one by one.
     Single(Vec<Event>),
-    /// Adds events with the calls for a batch.
+    /// Adds events with the batch methods.
     Batch(Vec<Event>),
-    /// Adds events with the combined call for a batch.
+    /// Adds events with the combined batch method.
     Rows(Vec<Event>),
     /// Appends changes to the log.
     Changes,
-    /// Begins another log.
+    /// Starts a new log.
     All,
-    /// Replaces the table by the table that the log describes.
+    /// Replaces the table with the table that the log describes.
     Restart,
     Clear,
 }
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A table with its log.
+/// A table and its log.
 struct Table {
     groups: Groups,
     log: Vec<u8>,
@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    /// Adds the sides of an event, to the table and to the model.
+    /// Adds the values of an event to the group's sides, in the table and in the model.
     fn finish(&mut self, event: &Event, group: u32, model: &mut Model) {
         for (at, accumulator) in ACCUMULATORS.iter().enumerate() {
             let Some(mut side) = Side::new(*accumulator) else { continue };
@@ -145,7 +145,7 @@ impl Table {
     }
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 200, long: 4000 };
 
 proptest! {
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// Returns a table with some groups of all kinds, and its log with two entries.
+/// Returns a table with several groups of all kinds, and its log with two entries.
 fn small() -> (Groups, Vec<u8>) {
     let (mut table, mut model) = (Table::new(2, 1000), Model::new(2, 1000));
     for at in 0..12 {

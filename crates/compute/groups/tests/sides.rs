@@ -1,16 +1,16 @@
-//! Accumulators compared with exact results, and merges in any order.
+//! Compares accumulators with exact results, and merges them in any order.
 
 use millstream_groups::{Accumulator, Hll, Layout, Samples, Side, SpaceSaving, hash};
 use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
-/// Number of values of a count of distinct values.
+/// Number of values in a count of distinct values.
 const VALUES: u32 = 1_000_000;
-/// Number of counts, each over other values.
+/// Number of counts. Each uses different values.
 const SEEDS: u64 = 40;
 
-/// Returns the relative errors of one count at growing numbers of values.
+/// Returns the relative errors of a count as the number of values grows.
 fn errors(seed: u64) -> Vec<(u32, f64)> {
     let (mut hll, mut next, mut errors) = (Hll::default(), 1, Vec::new());
     for value in 1..=VALUES {
@@ -74,7 +74,7 @@ fn written(side: &Side) -> Vec<u8> {
     out
 }
 
-/// Returns the content of a side in an order that does not depend on merges.
+/// Returns the contents of a side, in an order that does not depend on merges.
 fn content(side: &Side) -> Vec<u8> {
     match side {
         Side::Quantiles(sketch) => {
@@ -121,7 +121,7 @@ fn is_near(one: u64, other: u64) -> bool {
     one == other || (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1.0)
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -1,4 +1,4 @@
-//! A model of the table: groups in a map.
+//! A model of the table that keeps groups in a map.
 
 use millstream_groups::{Accumulator, Groups, Layout, NONE, Side, hash};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ pub const ACCUMULATORS: [Accumulator; 9] = [
     Accumulator::Samples { size: 3 },
 ];
 
-/// An event: a number for each key column (0 for a missing field), and a value.
+/// An event: one number per key column (0 for a missing field), and a value.
 #[derive(Clone, Debug)]
 pub struct Event {
     texts: [Option<Vec<u8>>; 4],
@@ -36,7 +36,7 @@ pub fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Returns a text for a number, with many different lengths; `None` for 0.
+/// Returns a text for a number, or `None` for 0. The texts have many different lengths.
 fn text(number: u32) -> Option<Vec<u8>> {
     let length = [1, 0, 3, 4, 7, 8, 11, 15, 16, 17, 40, 300][number as usize % 12];
     let mut text = vec![b'x'; length];
@@ -52,7 +52,7 @@ impl Event {
         Event { texts, value: at as i32 - 5, time: i64::from(at % 4), offset }
     }
 
-    /// Returns the texts of the key columns; later columns repeat earlier columns.
+    /// Returns the texts for the key columns. Later columns repeat earlier ones.
     pub fn texts(&self, keys: usize) -> Vec<Option<&[u8]>> {
         (0..keys).map(|column| self.texts[column % 4].as_deref()).collect()
     }
@@ -88,9 +88,9 @@ pub struct Model {
     pub keys: usize,
     pub groups_max: usize,
     rows: HashMap<Key, Row>,
-    /// Keys by group.
+    /// The keys of each group.
     order: BTreeMap<u32, Key>,
-    /// Whether an event was rejected.
+    /// Whether any event was rejected.
     is_full: bool,
 }
 
@@ -99,7 +99,7 @@ impl Model {
         Model { keys, groups_max, rows: HashMap::new(), order: BTreeMap::new(), is_full: false }
     }
 
-    /// Adds an event to the group that the table returned for it.
+    /// Adds an event to the group that the table returned for the event.
     pub fn add(&mut self, event: &Event, group: u32) {
         let texts = event.texts(self.keys).into_iter();
         let key: Key = texts.map(|text| text.map(<[u8]>::to_vec)).collect();
