@@ -76,7 +76,8 @@ mod tests {
     use millstream_series::{Aggregate, Generation, Limits, Store, TagStyle};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Returns the last value of a gauge after `count` points, some of which are added immediately.
+    /// Returns the last value of a gauge after `count` points. Some of the points are added
+    /// immediately.
     fn last(count: u32) -> Option<f64> {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         let mut grouped = Grouped::new(&mut shard);

@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Cases of each property.
+    /// Number of cases per property.
     const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Parsing does not allocate memory.
+//! Checks that parsing does not allocate memory.
 
 use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{self, Options};
@@ -14,7 +14,8 @@ thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: forwards all calls unchanged to the system's allocator; the counter does not allocate.
+// SAFETY: all calls are forwarded unchanged to the system allocator, and the counter does not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
@@ -31,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts the calls of the visitor.
+/// Counts the calls to the visitor.
 #[derive(Default)]
 struct Count(usize);
 

@@ -1,4 +1,4 @@
-//! Tests DogStatsD messages, with tables and against the reference implementation.
+//! Tests DogStatsD messages with tables, and against the reference implementation.
 
 use crate::recorder::Recorder;
 use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
@@ -6,7 +6,7 @@ use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Returns the report of both parsers, after checking that both reports are equal.
+/// Returns what both parsers report, after checking that their reports are equal.
 fn parsed(message: &[u8], options: Options) -> Vec<String> {
     let (mut parsed, mut expected) = (Recorder::default(), Recorder::default());
     parse(message, options, 7, &mut parsed);
@@ -79,7 +79,7 @@ fn several_values_are_passed_together() {
         ],
         Options::default(),
     );
-    // A line counts with all its values or not at all.
+    // Either all values of a line count, or none of them.
     for count in [1, 2, 63, 64, 65, 128, 129, 200] {
         for bad in [0, count / 2, count] {
             let mut values = vec!["1"; count];
@@ -111,7 +111,7 @@ fn each_value_may_have_its_own_type_and_rate() {
             ),
             ("a:1|c:2|ms|T5", &["Count a 1.0 at 5", "note timestamp_unused a", "Timing a 2.0"]),
             ("a:1|c:2|c|?", &["note unknown_field ?", "Count a 1.0", "Count a 2.0"]),
-            // The colon is in a tag or in the container.
+            // The colon is in a tag, or in the container.
             ("a:1|c|#x:2|@0.5", &["Count a 1.0 #x:2 @0.5"]),
             ("a:1|c|c:2|@0.5", &["Count a 1.0 @0.5 c=2"]),
             ("a:1|c:2", &["fault no_type a:1|c:2"]),
@@ -270,8 +270,8 @@ fn an_event_that_is_not_utf8_is_rejected_with_all_its_lines() {
     );
 }
 
-/// Returns a message of `size` bytes: `begin`, then `part` repeatedly. An N in `part` becomes the
-/// number of remaining bytes.
+/// Returns a message of `size` bytes, which consists of `begin` and repetitions of `part`. An N in
+/// `part` is replaced with the number of remaining bytes.
 fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
     let mut message = begin.as_bytes().to_vec();
     while message.len() + 60 < size {
@@ -282,7 +282,7 @@ fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
     message
 }
 
-/// Returns the duration of the fastest of several runs.
+/// Returns the duration of the fastest run.
 fn time_to_parse(message: &[u8]) -> Duration {
     let once = || {
         let (start, mut parsed) = (Instant::now(), Recorder::default());
@@ -311,7 +311,8 @@ fn parsing_takes_linear_time() {
     ] {
         let [small, large] =
             [1 << 16, 1 << 20].map(|size| time_to_parse(&repeated(size, begin, part)));
-        // The message is 16 times as long: linear time gives a factor of 16, quadratic time 256.
+        // The message is 16 times as long. Linear time would be a factor of 16, and quadratic time
+        // a factor of 256.
         assert!(large < small * 64, "{begin:?}, {part:?}: {small:?}, {large:?}");
     }
 }
@@ -351,7 +352,7 @@ fn escapes_are_undone() {
     assert_eq!(unescaped("a\\nb m\\: c \\x"), "a\nb m: c \\x");
 }
 
-/// Generates fragments of lines in any order, most of them invalid.
+/// Generates line fragments in any order, most of which are invalid.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![
         4 => prop::sample::select(vec![
@@ -363,7 +364,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat())
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Tests messages of the metric server.
+//! Tests messages in the metric server's protocol.
 
 use crate::recorder::Recorder;
 use millstream_points::metricserver::parse;
@@ -141,8 +141,8 @@ fn an_unreadable_item_ends_the_message() {
     assert_eq!(parsed(promise), [format!("fault truncated {}", promise.escape_ascii())]);
 }
 
-/// Encodes a point as `str` or `bin` in the shortest form, or with a longer array header, which
-/// clients do not write.
+/// Encodes a point with `str` or `bin` in the shortest form, or with a longer array header, which
+/// clients do not use.
 fn encoded(fields: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
     let mut out =
         if is_long { vec![0xDC, 0, fields.len() as u8] } else { vec![0x90 + fields.len() as u8] };
@@ -172,7 +172,7 @@ fn fields() -> impl Strategy<Value = Vec<String>> {
     )
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
@@ -181,7 +181,7 @@ proptest! {
     #[test]
     fn every_encoding_of_a_point_parses_the_same(fields in prop::collection::vec(fields(), 1..4)) {
         let forms = [(false, false), (true, false), (false, true)];
-        // Faults include the bytes, which differ.
+        // Faults include the rejected bytes, which differ.
         let without_bytes = |parsed: String| match parsed.strip_prefix("fault ") {
             Some(fault) => fault.split(' ').next().unwrap_or_default().to_owned(),
             None => parsed,

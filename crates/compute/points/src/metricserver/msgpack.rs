@@ -257,7 +257,7 @@ mod tests {
         let mut reader = Reader::new(&message[..1_000_000]);
         let first = reader.item().unwrap();
         assert_eq!(reader.skip(first), Err(Truncated));
-        // Maps that each claim the maximum number of items, as many maps as fit.
+        // As many maps as fit, each of which claims the maximum number of items.
         let bomb = [0xDF, 0xFF, 0xFF, 0xFF, 0xFF].repeat(10_000);
         let mut reader = Reader::new(&bomb);
         let first = reader.item().unwrap();

@@ -1,4 +1,4 @@
-//! Records the calls of a parser, one string per call.
+//! Records a parser's calls, as one string per call.
 
 use millstream_points::{Event, Extra, Fault, Log, Note, ServiceCheck, Visit};
 use millstream_series::{Point, Values};
