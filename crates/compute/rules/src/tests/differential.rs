@@ -1,4 +1,4 @@
-//! A plan gives the same results as each task evaluated alone.
+//! Checks that a plan produces the same results as evaluating each task by itself.
 
 use super::random::{fields, line, pick, task};
 use super::reference::{Outcome, Place, Table, evaluate};
@@ -13,7 +13,7 @@ use millstream_testkit_random::{Seed, TestSize};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Returns a table of random lines, and of columns in the form that a parser produces.
+/// Returns a table of random lines, and of columns as a parser would produce them.
 fn table(random: &mut Rng) -> Table {
     let rows = random.usize(..50);
     let (mut block, mut message) = (Vec::new(), ColumnBuilder::new(rows));
@@ -82,7 +82,7 @@ fn rest(random: &mut Rng, rows: usize) -> Column {
     column.finish("".into())
 }
 
-/// The tables of a task: groups by window, and the number of events without space.
+/// The tables of a task: groups by window, and the number of events for which there was no space.
 #[derive(Default)]
 struct Tables {
     windows: BTreeMap<Option<i64>, (Groups, KeyGroups)>,
@@ -90,7 +90,7 @@ struct Tables {
     overflows: u64,
 }
 
-/// Merges the partial results of all tasks, with or without numbers of frequent keys.
+/// Merges the partial results of all tasks, with or without numbering frequent keys.
 fn merged(
     plan: &Plan,
     (partials, groups_max): (&[Vec<u8>], usize),
@@ -120,7 +120,7 @@ fn merged(
 /// The keys and words of a group.
 type Content<'g> = (Vec<Option<&'g [u8]>>, Vec<u64>);
 
-/// Returns the keys and words of all groups in the order of the keys, without references to sides.
+/// Returns the keys and words of all groups in key order, except references to sides.
 fn content(groups: &Groups) -> Vec<Content<'_>> {
     let accumulators = groups.layout().accumulators().iter().zip(groups.layout().offsets());
     let sides = accumulators.filter(|(of, _)| of.is_side()).map(|(_, offset)| *offset);
@@ -135,7 +135,7 @@ fn content(groups: &Groups) -> Vec<Content<'_>> {
     content
 }
 
-/// Compares a merge with numbers of frequent keys with a merge without them.
+/// Compares merging with numbered frequent keys and merging without them.
 fn compare_merges(plan: &Plan, partials: &[Vec<u8>], groups_max: usize, at: &str) {
     let with = merged(plan, (partials, usize::MAX), Some(FrequentKeys::new(plan)));
     let without = merged(plan, (partials, usize::MAX), None);
@@ -154,7 +154,7 @@ fn compare_merges(plan: &Plan, partials: &[Vec<u8>], groups_max: usize, at: &str
 }
 
 impl Tables {
-    /// Returns the number of events, if the task counts them.
+    /// Returns the number of events if the task counts events.
     fn events(&self) -> Option<u64> {
         let tables = self.windows.values().map(|(groups, _)| groups).chain(&self.overflow);
         let of_table = |groups: &Groups| {
@@ -167,7 +167,7 @@ impl Tables {
     }
 }
 
-/// Compares the groups of a task with the result of its definition.
+/// Compares the groups of a task with the result of evaluating the task by its definition.
 fn compare(
     task: &Task,
     windows: &BTreeMap<Option<i64>, (Groups, KeyGroups)>,
@@ -266,7 +266,7 @@ fn compare_input(
     }
 }
 
-/// Evaluates random tasks over random tables; returns the number of rows that matched.
+/// Evaluates random tasks on random tables. Returns the number of rows that matched.
 fn run(seed: u64) -> usize {
     let random = &mut Rng::with_seed(seed);
     let fields = fields(random);
@@ -275,7 +275,7 @@ fn run(seed: u64) -> usize {
     let plan = Plan::new(&tasks).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let mut evaluator = Evaluator::default();
     let (mut matched, mut partials) = (0, Vec::new());
-    // Later batches find the buffers that the first one has left behind.
+    // Later batches use the buffers that the first batch has left behind.
     for number in 0..2 {
         let table = table(random);
         let (mut found, mut partial) = (vec![Vec::new(); tasks.len()], Partial::default());
@@ -304,7 +304,7 @@ fn run(seed: u64) -> usize {
     matched
 }
 
-/// Number of plans, each run over two tables.
+/// Number of plans. Each runs on two tables.
 const CASES: TestSize = TestSize { gate: 10_000, long: 200_000 };
 
 #[test]

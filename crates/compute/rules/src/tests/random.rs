@@ -6,7 +6,7 @@ use millstream_expressions::{Expression, json_path};
 use millstream_groups::Accumulator;
 use std::sync::Arc;
 
-/// Chooses one of a list.
+/// Chooses an element of a list.
 pub fn pick<T: Copy>(random: &mut Rng, list: &[T]) -> T {
     list[random.usize(..list.len())]
 }
@@ -36,7 +36,7 @@ const WORDS: &[&str] = &[
 ];
 const EVENTS: &[&str] =
     &["message", "status", "kind", "none", "user-agent", "object.part", "extra"];
-/// Numbers of conditions. As a float, 2^53 + 1 is equal to 2^53.
+/// Numbers used in conditions. As floats, 2^53 + 1 and 2^53 are equal.
 const NUMBERS: &[&str] = &["7", "12", "-3", "7.0", "200", "9007199254740993"];
 const TEXTS: &[&str] = &["pay", "error", "err", "a=", "cart", "12", "7", "zzz", "", "bab"];
 
@@ -56,7 +56,7 @@ const SCALARS: &[&str] = &[
     "\"\"",
 ];
 
-/// Returns a line of texts and separators, or of JSON.
+/// Returns a random line: text with separators, or JSON.
 pub fn line(random: &mut Rng) -> String {
     if random.u32(..3) == 0 {
         return document(random);
@@ -67,7 +67,7 @@ pub fn line(random: &mut Rng) -> String {
     parts.collect()
 }
 
-/// Returns JSON, sometimes with a name twice, white space, or an error.
+/// Returns random JSON, sometimes with a repeated name, white space, or an error.
 fn document(random: &mut Rng) -> String {
     let text = value(random, 3);
     match (random.u32(..8), text.strip_prefix("{\""), text.strip_suffix("\"}")) {
@@ -82,7 +82,7 @@ fn document(random: &mut Rng) -> String {
     }
 }
 
-/// Returns a JSON value with at most `levels` levels below it, in the format of `serde_json`.
+/// Returns a JSON value with at most `levels` nested levels, in the format of `serde_json`.
 fn value(random: &mut Rng, levels: u32) -> String {
     let (is_object, is_array) = (random.u32(..4) > 0, random.u32(..2) == 0);
     if levels == 0 || !is_object && !is_array {
@@ -128,7 +128,7 @@ fn extraction(random: &mut Rng) -> Extraction {
     }
 }
 
-/// Returns fields to choose from, so that tasks share some.
+/// Returns fields to choose from, so that tasks share some of them.
 pub fn fields(random: &mut Rng) -> Vec<Field> {
     let number = random.usize(1..8);
     let field = |_| {
@@ -168,7 +168,7 @@ fn condition(random: &mut Rng, depth: u32) -> String {
     }
 }
 
-/// Returns a task. Its names are `f0` to `f2` and the names of the event's fields.
+/// Returns a task. The task uses the names `f0` to `f2` and the names of the event's fields.
 pub fn task(random: &mut Rng, number: usize, fields: &[Field]) -> Task {
     let own = (0..random.usize(1..4)).map(|at| {
         let name = if random.u32(..10) == 0 { "status".to_owned() } else { format!("f{at}") };

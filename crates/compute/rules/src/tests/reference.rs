@@ -1,4 +1,4 @@
-//! Evaluates each task separately, row by row, by its definition.
+//! Evaluates each task by itself and row by row, according to the task's definition.
 
 use crate::{Extraction, Field, FieldType, Task};
 use millstream_columns::{Column, ColumnBuilder, Kind, Number, Step, parse_int};
@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A batch for tests: a column per field of the event.
+/// A batch for tests, with one column per event field.
 pub struct Table {
     pub block: Vec<u8>,
     pub rows: usize,
@@ -18,8 +18,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Passes on the table as the input of an expression, with the columns `own` before the
-    /// table's.
+    /// Passes the table to `run` as the input of an expression. The columns in `own` take
+    /// precedence over the table's columns.
     pub fn with_input<T>(&self, own: &[Column], run: impl FnOnce(&Input<'_>) -> T) -> T {
         let field = |name: &str| {
             let column = own.iter().chain(&self.columns).find(|column| &*column.name == name);
@@ -34,7 +34,7 @@ impl Table {
         })
     }
 
-    /// Computes a field of the event for every row, as plain text.
+    /// Computes an event field for every row, as plain text.
     fn texts(&self, name: &str) -> Column {
         let compute = |input: &Input<'_>| {
             let parts = name.split('.').map(|part| format!("[\"{part}\"]"));
@@ -45,7 +45,7 @@ impl Table {
         self.with_input(&[], compute)
     }
 
-    /// Computes a field of a task for every row.
+    /// Computes a task's field for every row.
     pub fn column(&self, name: &str, field: &Field) -> Column {
         let source = self.texts(field.extraction.from());
         let is_event = matches!(field.extraction, Extraction::Event(_));
@@ -139,17 +139,17 @@ fn at_path(text: &[u8], path: &[Step]) -> Option<Vec<u8>> {
     }
 }
 
-/// A key: the value of each field.
+/// A key, which consists of the value of each key field.
 pub type Key = Vec<Option<Vec<u8>>>;
 
 /// A window and a key.
 pub type Place = (Option<i64>, Key);
 
-/// The matching rows of a task, in total and for each window and group.
+/// The matching rows of a task, in total and per window and group.
 pub struct Outcome {
     pub rows: Vec<u32>,
     pub groups: BTreeMap<Place, Vec<u32>>,
-    /// The values of each input, by row.
+    /// The values of each input, indexed by row.
     pub inputs: Vec<Option<Column>>,
 }
 
@@ -163,7 +163,7 @@ pub fn evaluate(task: &Task, table: &Table) -> Outcome {
     };
     let mut words = vec![u64::MAX; table.rows.div_ceil(64)];
     if let Some(condition) = &task.condition {
-        // A field of the task hides a field of the event with the same name.
+        // A field of the task takes precedence over an event field with the same name.
         let fields: Vec<Column> = condition
             .fields()
             .filter(|path| !own.iter().any(|of| is_prefix(&of.name, path)))
