@@ -246,13 +246,13 @@ mod tests {
     use millstream_testkit_random::{Seed, TestSize};
     use std::collections::BTreeSet;
 
-    /// Returns hashes that often share a bucket, and sometimes are equal.
+    /// Returns hashes that often share a bucket and are sometimes equal.
     fn hash(number: u32) -> u64 {
         let number = u64::from(number);
         (number % 3) << 62 | (number % 50) << 26 | (number % 2)
     }
 
-    /// Number of calls that are compared with the model.
+    /// Number of calls to compare with the model.
     const CALLS: TestSize = TestSize { gate: 20_000, long: 2_000_000 };
 
     #[test]

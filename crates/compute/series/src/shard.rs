@@ -484,7 +484,7 @@ mod tests {
         Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
     }
 
-    /// A point that is looked up in one context.
+    /// A point that is compared with one context.
     struct Asked<'a>(&'a Context, Point<'a>);
 
     impl KeyWork for Asked<'_> {
@@ -511,7 +511,8 @@ mod tests {
         assert_eq!(shard.series(), 3);
     }
 
-    /// A test cannot create two keys with the same hash, so this one calls the comparison directly.
+    /// A test cannot create two keys that have the same hash, so this test calls the comparison
+    /// directly.
     #[test]
     fn a_context_with_only_the_hash_of_a_point_does_not_match() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
@@ -525,7 +526,7 @@ mod tests {
         assert_eq!(with_keys(Asked(&NOWHERE, point(b"ab", b"c"))), NONE);
     }
 
-    /// Separate series would be emitted twice under one name.
+    /// Separate series would be emitted twice under the same name.
     #[test]
     fn names_that_differ_in_control_characters_are_one_series() {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
@@ -545,7 +546,7 @@ mod tests {
         );
     }
 
-    /// Enough series that some hundreds do not fit into their home bucket.
+    /// There are so many series that hundreds of them do not fit into their home bucket.
     #[test]
     fn every_series_is_known_to_a_group() {
         let texts: Vec<String> = (0..20_000).map(|at| format!("k:{at}")).collect();

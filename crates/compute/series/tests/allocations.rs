@@ -1,4 +1,4 @@
-//! Allocations of the store: none for points of known series, and little per series.
+//! Checks the store's allocations: none for points of known series, and little memory per series.
 
 use millstream_series::{
     Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
@@ -6,7 +6,7 @@ use millstream_series::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts the allocations of this thread.
+/// Counts the allocations of the current thread.
 struct Counting;
 
 thread_local! {
@@ -19,7 +19,7 @@ fn count(bytes: i64) {
     BYTES.set(BYTES.get() + bytes);
 }
 
-// SAFETY: all calls are forwarded unchanged to the system's allocator; the counters do not
+// SAFETY: all calls are forwarded unchanged to the system allocator, and the counters do not
 // allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -41,14 +41,14 @@ static ALLOCATOR: Counting = Counting;
 const SERIES: usize = 50_000;
 const BYTES_MAX: i64 = 200;
 
-/// Returns tags in canonical form.
+/// Returns tag texts in canonical form.
 fn texts() -> Vec<String> {
     (0..SERIES)
         .map(|at| format!("endpoint:/api/{},env:production,host:web-{:06}", at % 97, at))
         .collect()
 }
 
-/// Returns the same tags in another order.
+/// Returns the same tags in a different order.
 fn unsorted() -> Vec<String> {
     (0..SERIES)
         .map(|at| format!("host:web-{:06},endpoint:/api/{},env:production", at, at % 97))
@@ -78,10 +78,10 @@ fn points_of_known_series_allocate_nothing() {
         let mut spare = Generation::default();
         for period in 0..6 {
             let before = CALLS.get();
-            // Enough values for distributions to use buckets.
+            // There are enough values that distributions use buckets.
             (0..30).for_each(|_| add(&mut shard, kind, &texts, timestamp));
             let calls = CALLS.get() - before;
-            // From the third period on, both generations have the memory of earlier periods.
+            // Starting with the third period, both generations have memory from earlier periods.
             assert!(
                 period < 2 || calls == 0,
                 "{kind:?} {timestamp:?}: {calls} allocations in period {period}"
@@ -95,7 +95,7 @@ fn points_of_known_series_allocate_nothing() {
 #[test]
 fn a_counter_or_gauge_adds_little_to_its_name_and_tags() {
     for all in [texts(), unsorted()] {
-        // Tables have the most unused memory just after they have grown.
+        // Tables have the most unused memory immediately after they grow.
         for part in [12, 11, 10, 9, 8, 7] {
             is_small(&all[..SERIES * part / 12]);
         }

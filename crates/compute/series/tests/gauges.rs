@@ -1,4 +1,4 @@
-//! Last values and their changes, across shards, swaps and periods.
+//! Last values and their changes across shards, swaps and periods.
 
 use millstream_series::{
     Aggregate, Generation, Kind, Limits, Point, Shard, Store, Summaries, TagStyle, Values,
@@ -37,7 +37,7 @@ impl Rig {
         self.store.merge(shard, generation);
     }
 
-    /// Ends a period in which the shards are merged in this order; returns the value.
+    /// Merges the shards in this order and ends the period. Returns the value.
     fn period(&mut self, order: [usize; SHARDS]) -> f64 {
         order.into_iter().for_each(|shard| self.merge(shard));
         let mut found = Vec::new();

@@ -15,7 +15,7 @@ struct Rig {
     spare: Generation,
 }
 
-/// Readings of a drain: value and freshness by name and tags.
+/// Readings from a drain: value and freshness by name and tags.
 type Readings = BTreeMap<(String, String), (f64, bool)>;
 
 impl Rig {
@@ -77,7 +77,7 @@ fn points_beyond_the_series_limit_go_to_the_overflow_series() {
     }
     let (readings, counts) = rig.period();
     let overflow = readings[&(String::from_utf8_lossy(OVERFLOW_NAME).into_owned(), String::new())];
-    // Series 10 to 24 in three rounds; the overflow series counts as one.
+    // Series 10 to 24 overflow in three rounds. The overflow series counts as one series.
     assert_eq!(readings.len(), 11);
     assert_eq!(counts.of(Reason::Series), 45);
     assert_eq!(overflow.0, (10..25).map(|series| f64::from(3 * series + 300)).sum::<f64>());
@@ -123,10 +123,11 @@ fn every_kind_but_gauges_has_an_ordinary_overflow_series_with_its_own_name() {
     let expected: Vec<_> =
         others.iter().map(|kind| (*kind, if *kind == Kind::Set { 2.0 } else { 12.0 })).collect();
     assert_eq!(found, expected);
-    // Two points of each kind, with two finite values each, except for the set.
+    // There are two points of each kind with two finite values each, except for the set.
     let values = (others.len() as u64 - 1) * 4 + 2;
     assert_eq!((counts.of(Reason::Series), counts.taken), (values, values));
-    // Including values that are not finite: a rejected point counts with all of its values.
+    // This includes values that are not finite, because a rejected point counts with all of its
+    // values.
     assert_eq!(counts.of(Reason::OverflowGauge), gauges.len() as u64 * 6);
     let names: BTreeSet<_> = others.iter().filter_map(|kind| kind.overflow_name()).collect();
     assert_eq!(names.len(), others.len() - 1, "only the histograms of both protocols share one");
@@ -176,7 +177,7 @@ fn an_evicted_series_frees_its_place() {
     assert_eq!(counts.of(Reason::Series), 0);
     assert_eq!(readings[&("new".to_owned(), String::new())], (7.0, true));
     assert_eq!((rig.store.len(), rig.shard.series()), (2, 2));
-    // The id of the old series is reused: the old tags must not find it, in any order.
+    // The id of the old series is reused. The old tags must not find the new series, in any order.
     for tags in ["b,a", "a,b", "a,b,a"] {
         rig.count("old", tags, 1.0);
     }
@@ -185,7 +186,7 @@ fn an_evicted_series_frees_its_place() {
     assert_eq!(readings[&("new".to_owned(), String::new())], (0.0, false));
 }
 
-/// The shard has indexed this order of tags, but not the sorted one.
+/// The shard has indexed this order of tags, but not the sorted order.
 #[test]
 fn an_evicted_series_can_return_with_another_order_of_tags() {
     let mut rig = Rig::new(TagStyle::Pairs, &Limits::default());
@@ -209,7 +210,7 @@ fn shards_with_other_orders_of_tags_share_their_series() {
             let order: Vec<u8> =
                 order.iter().map(|byte| if *byte == b' ' { end } else { *byte }).collect();
             let mut shard = Shard::new(style, &Limits::default(), SEED);
-            // Each of the other series differs in one part.
+            // Each of the other series differs in exactly one part.
             for (kind, name, tags) in [
                 (Kind::Count, &b"n"[..], &order[..]),
                 (Kind::Gauge, b"n", &order),
@@ -237,7 +238,7 @@ fn shards_with_other_orders_of_tags_share_their_series() {
     }
 }
 
-/// A client sends the name of the overflow series, with tags that are all empty.
+/// A client sends a point with the name of the overflow series, and with only empty tags.
 #[test]
 fn a_client_can_name_the_overflow_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 1, ..Limits::default() });
@@ -268,7 +269,7 @@ fn idle_series_are_not_evicted_after_a_swap_and_are_reported_again() {
     rig.count("n", "", 1.0);
     (0..3).for_each(|_| drop(rig.period()));
     let mut idle = rig.store.take_idle(0);
-    // The point is in a generation that the store has not seen.
+    // The point is in a generation that the store has not merged yet.
     rig.count("n", "", 5.0);
     let generation = rig.shard.swap_generation(Generation::default());
     assert!(!rig.shard.evict(&mut idle, usize::MAX));
@@ -276,7 +277,7 @@ fn idle_series_are_not_evicted_after_a_swap_and_are_reported_again() {
     rig.spare = rig.store.merge(0, generation);
     (0..2).for_each(|_| drop(rig.period()));
     assert_eq!(rig.store.take_idle(0).len(), 1);
-    // The store reports it as idle again.
+    // The store reports the series as idle again.
     (0..2).for_each(|_| drop(rig.period()));
     assert!(!rig.shard.evict(&mut rig.store.take_idle(0), usize::MAX));
     assert_eq!(rig.shard.series(), 0);
@@ -307,7 +308,7 @@ fn tags_have_one_unambiguous_canonical_form() {
     assert_eq!(tags_of(TagStyle::Pairs, "dd.internal.card=low"), "dd.internal.card=low");
 }
 
-/// Without this, each pod would have separate series.
+/// Without this rule, each pod would have separate series.
 #[test]
 fn tags_of_origin_detection_do_not_multiply_series() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
@@ -413,7 +414,7 @@ fn members_beyond_the_limit_are_counted() {
     assert_eq!((counts.of(Reason::Members), counts.taken), (2, 4));
 }
 
-/// A batch of several groups of points, with new and known series.
+/// The batch consists of several groups of points, for both new and known series.
 #[test]
 fn a_batch_equals_its_points_one_by_one() {
     let texts: Vec<String> = (0..100).map(|at| format!("k:{},a:{}", at % 37, at % 5)).collect();

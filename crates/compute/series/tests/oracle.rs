@@ -1,4 +1,4 @@
-//! The store compared with a simple exact model: several shards, late merges, periods and
+//! Compares the store with a simple, exact model: several shards, late merges, periods and
 //! evictions, in steps of any size, and with receivers on threads.
 
 use millstream_series::{
@@ -16,12 +16,12 @@ const SHARDS: usize = 3;
 const SEED: u64 = 11;
 const IDLE_MAX: u32 = 2;
 
-/// An operation on shards or store.
+/// An operation on a shard or on the store.
 #[derive(Clone, Debug)]
 enum Step {
     Add(usize, OwnPoint),
     Swap(usize),
-    /// Merges in steps of this size.
+    /// Merges a shard's generation in steps of this size.
     Merge(usize, usize),
     Evict(usize, usize),
     Drain(usize),
@@ -41,7 +41,7 @@ struct OwnPoint {
 
 type Key = (Kind, &'static str, BTreeSet<(String, Option<String>)>);
 
-/// Exact state of a series. The fields up to `lasts` belong to the period.
+/// Exact state of a series. The fields before `last` belong to the current period.
 #[derive(Clone, Debug, Default)]
 struct Exact {
     points: u64,
@@ -49,9 +49,9 @@ struct Exact {
     timed: BTreeMap<i64, (f64, u64)>,
     values: Vec<(f64, f64)>,
     members: BTreeSet<u64>,
-    /// Arrival, whether it is a change, and value.
+    /// Arrival, whether the value is a change, and the value.
     lasts: Vec<(u64, bool, f64)>,
-    /// The last value of earlier periods.
+    /// The last value from earlier periods.
     last: Option<f64>,
     total: f64,
     since: Option<u32>,
@@ -64,7 +64,7 @@ struct Rig {
     store: Store,
     /// Points since the last swap, by shard.
     open: Vec<Vec<OwnPoint>>,
-    /// Generations that are not merged yet, with their points, by shard.
+    /// Generations that are not merged yet and their points, by shard.
     waiting: Vec<VecDeque<(Generation, Vec<OwnPoint>)>>,
     spare: Vec<Generation>,
     model: BTreeMap<Key, Exact>,
@@ -75,7 +75,7 @@ struct Rig {
 
 impl Rig {
     fn new(style: TagStyle) -> Rig {
-        // Only some orders of tags are indexed.
+        // The limit allows only some orders of tags to be indexed.
         let limits = Limits { aliases: 4, ..Limits::default() };
         Rig {
             style,
@@ -110,7 +110,7 @@ impl Rig {
     fn add(&mut self, shard: usize, mut point: OwnPoint) {
         self.arrived += 1;
         point.arrived = self.arrived;
-        // The order of a change and a value in two shards is not defined.
+        // The order of a change and a value in different shards is undefined.
         let shard = if point.change { 0 } else { shard };
         point.add_to(&mut self.shards[shard]);
         self.open[shard].push(point);
@@ -206,12 +206,12 @@ impl OwnPoint {
             timestamp: self.timestamp,
             arrived: self.arrived,
         };
-        // Uses both ways to add points.
+        // Exercise both ways to add points.
         if self.arrived.is_multiple_of(2) { shard.add(&point) } else { shard.add_all(&[point]) }
     }
 }
 
-/// Drains the store; every other reading ends a step.
+/// Drains the store. Every second reading ends a step.
 fn drain_in_steps(store: &mut Store, size: usize, mut each: impl FnMut(&Reading<'_>)) -> Counts {
     let (mut drain, mut readings) = (store.begin_drain(), 0);
     loop {
@@ -264,7 +264,7 @@ impl Exact {
 
     fn check(&mut self, reading: &Reading<'_>) {
         if *self.since.get_or_insert(reading.since) != reading.since {
-            // The series was evicted and created again.
+            // The series was evicted and recreated.
             self.total = self.delta;
             if reading.key.kind().class() == Class::Sum {
                 self.total =
@@ -328,7 +328,7 @@ impl Exact {
         assert!(sketch.is_exact() || self.values.len() > 64);
     }
 
-    /// Checks configured numbers of a distribution whose values are sorted.
+    /// Checks the configured numbers of a distribution whose values are sorted.
     fn check_chosen(&self, reading: &Reading<'_>, is_exact: bool) {
         let (summaries, wanted) = chosen(reading.key.kind());
         let mut found = Vec::new();
@@ -354,7 +354,7 @@ impl Exact {
     }
 }
 
-/// Returns a selection of numbers, and the suffixes and parts of the last numbers.
+/// Returns a selection of numbers, and the suffixes and parts of the last ones.
 fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
     let parts = [0.999, 0.25];
     match kind {
@@ -376,7 +376,8 @@ fn finite(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// Returns the smallest value such that at least this part of all values is not larger.
+/// Returns the smallest value such that at least this part of all values is less than or equal to
+/// it.
 fn quantile(sorted: &[(f64, f64)], part: f64) -> f64 {
     let weight: f64 = sorted.iter().map(|(_, weight)| weight).sum();
     let mut below = 0.0;
@@ -439,7 +440,7 @@ fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
     };
     let tags =
         (prop::collection::vec(tag, 0..4), between).prop_map(|(tags, between)| tags.join(between));
-    // Sums of these values are exact in any order.
+    // The sum of these values is exact in any order.
     let value = prop_oneof![
         20 => (-1000..100_000_i64).prop_map(|n| n as f64 / 4.0),
         1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e9, f64::MAX]),
@@ -477,7 +478,7 @@ fn run(style: TagStyle, steps: Vec<Step>) {
 
 type Filled = (usize, Generation, Vec<OwnPoint>);
 
-/// Runs a receiver, which swaps its generation after every `interval` points.
+/// Runs a receiver that swaps its generation after every `interval` points.
 fn receive(
     (number, mut shard): (usize, Shard),
     points: Vec<OwnPoint>,
@@ -504,7 +505,8 @@ fn receive(
     }
 }
 
-/// Runs all receivers on threads. A period ends after a number of generations of any shards.
+/// Runs all receivers on threads. A period ends after a fixed number of generations from any
+/// shards.
 fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
     let mut rig = Rig::new(style);
     let mut own = vec![Vec::new(); SHARDS];
@@ -527,7 +529,7 @@ fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
         drop(filled);
         for (merged, (shard, generation, points)) in generations.into_iter().enumerate() {
             let spare = rig.take(shard, generation, &points, 5);
-            // Fails if the receiver has ended.
+            // This is an error if the receiver has exited.
             let _ = answers[shard].send((spare, rig.store.take_idle(shard)));
             if merged % 4 == 3 {
                 rig.drain(7);
@@ -537,7 +539,7 @@ fn run_threads(style: TagStyle, steps: Vec<Step>, interval: usize) {
     rig.drain(7);
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

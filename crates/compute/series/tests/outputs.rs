@@ -1,4 +1,4 @@
-//! Outputs of each kind of series.
+//! Tests the outputs of each kind of series.
 
 use millstream_series::Temporality::{Cumulative, Delta, Gauge};
 use millstream_series::{
@@ -6,7 +6,7 @@ use millstream_series::{
     Values,
 };
 
-/// Returns the outputs of periods of 10 seconds with these values.
+/// Returns the outputs for periods of 10 seconds with these values.
 fn outputs(kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Output>> {
     chosen(&Summaries::default(), kind, periods, timestamp)
 }
@@ -44,7 +44,7 @@ fn chosen(
     periods.iter().map(period).collect()
 }
 
-/// A number with the text of its suffix.
+/// A number and its suffix as a string.
 type Plain = (&'static str, f64, millstream_series::Temporality);
 
 fn plain(kind: Kind, periods: &[&[f64]]) -> Vec<Vec<Plain>> {

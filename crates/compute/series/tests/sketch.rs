@@ -1,4 +1,4 @@
-//! Sketches compared with the sorted values.
+//! Compares sketches with the sorted values.
 
 use millstream_series::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 use millstream_series::{RELATIVE_ERROR_MAX, Sketch};
@@ -13,7 +13,7 @@ fn sketch_of(values: &[f64]) -> Sketch {
     sketch
 }
 
-/// Compares the quantiles with the quantiles of the sorted values.
+/// Compares the quantiles with the exact quantiles of the sorted values.
 fn check(sketch: &Sketch, values: &[f64]) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -37,7 +37,8 @@ fn check(sketch: &Sketch, values: &[f64]) {
     }
 }
 
-/// Values of all sizes: latencies, negative values, zeros, subnormal and huge values.
+/// Generates values of all magnitudes: latencies, negative values, zeros, subnormal and huge
+/// values.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         10 => 0.0001..10.0_f64,
@@ -47,7 +48,7 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

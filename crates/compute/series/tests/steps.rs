@@ -1,5 +1,5 @@
-//! Merges and drains in steps have the same results as in one step, and stop where the caller
-//! breaks.
+//! Checks that merging and draining in steps produces the same results as in one step, and that a
+//! drain stops where the caller breaks.
 
 use millstream_series::limits::READING_TIMED_MAX;
 use millstream_series::{
@@ -24,7 +24,7 @@ fn shard() -> Shard {
     Shard::new(TagStyle::DogStatsd, &Limits::default(), 1)
 }
 
-/// Adds points of series of every kind, more in later rounds.
+/// Adds points to series of every kind. Later rounds add more series.
 fn fill(shard: &mut Shard, round: u64) {
     for series in 0..SERIES + round * 500 {
         let kind = Kind::ALL[series as usize % Kind::ALL.len()];
@@ -36,7 +36,7 @@ fn fill(shard: &mut Shard, round: u64) {
     }
 }
 
-/// Returns a reading as text, because it cannot outlive the drain.
+/// Formats a reading as text, because a reading cannot outlive the drain.
 fn line(reading: &Reading<'_>) -> String {
     let aggregate = match reading.aggregate {
         Aggregate::Sketch(sketch) => format!("{} {:?}", sketch.sum(), sketch.quantiles([0.5])),
@@ -144,7 +144,7 @@ fn a_drain_cannot_begin_during_a_merge() {
     store.begin_drain();
 }
 
-/// The last of many new series is merged first, and needs the links of all others.
+/// The last of many new series is merged first, and needs the links of all the others.
 #[test]
 fn links_of_new_series_are_created_in_steps() {
     const STEP: usize = 100;

@@ -1,4 +1,5 @@
-//! Points arrive on several threads while periods end; they are neither lost nor counted twice.
+//! Points arrive on several threads while periods end. Checks that no point is lost or counted
+//! twice.
 
 use millstream_series::{
     Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
@@ -8,10 +9,10 @@ use std::thread;
 
 const SHARDS: usize = 3;
 const POINTS: u64 = 60_000;
-/// Points between two swaps of the first shard; each further shard has one more.
+/// Number of points between two swaps of the first shard. Each additional shard has one more.
 const SWAP_POINTS: u64 = 700;
 
-/// Runs a receiver, which adds points and swaps its generation regularly.
+/// Runs a receiver that adds points and swaps its generation at regular intervals.
 fn receive(
     number: usize,
     kind: Kind,
@@ -64,7 +65,7 @@ fn sums(kind: Kind) -> (f64, usize) {
             });
         };
         for (shard, generation) in generations {
-            // Fails if the receiver has ended.
+            // This is an error if the receiver has exited.
             let _ = empties[shard].send(store.merge(shard, generation));
             merged += 1;
             if merged % 10 == 0 {

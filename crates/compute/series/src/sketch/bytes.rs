@@ -126,7 +126,7 @@ fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    /// Returns an empty, an exact and a spread sketch.
+    /// Returns an empty sketch, an exact sketch, and a sketch with buckets.
     fn sketches() -> [Sketch; 3] {
         [0, 40, 3000].map(|values| {
             let mut sketch = Sketch::default();
