@@ -75,11 +75,12 @@ mod tests {
         text.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    /// A single test, because both parts affect the whole process.
+    /// This is a single test, because both parts affect the whole process.
     #[test]
     fn freed_memory_returns_to_the_system() {
         assert!(super::fix_thresholds());
-        // Small blocks, every second of which stays: a page returns only if it is completely free.
+        // Allocates small blocks. Every second block is kept, and a page is returned only if it is
+        // completely free.
         let mut blocks: Vec<Option<Box<[u8; 1024]>>> =
             (0..65_536).map(|_| Some(Box::new([1; 1024]))).collect();
         let full = resident_pages();
