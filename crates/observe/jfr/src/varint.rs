@@ -47,7 +47,7 @@ mod tests {
     use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
-    /// Reads an integer like the JDK. Returns the integer and its number of bytes.
+    /// Reads an integer like the JDK does. Returns the integer and the number of its bytes.
     fn read(bytes: &[u8]) -> (u64, usize) {
         let mut value = 0;
         for (index, byte) in bytes.iter().take(BYTES_MAX - 1).enumerate() {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(read(&out[at..]), (304, SIZE_BYTES));
     }
 
-    /// Cases of each property.
+    /// Number of cases per property.
     const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Reads chunks that grow, that are truncated, and that are damaged.
+//! Reads chunks that are growing, truncated or damaged.
 
 use millstream_jfr::elements::Element;
 use millstream_jfr::metadata::{self, TypeId};
@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 const KEPT: [&str; 2] = ["java.lang.String", "java.lang.Thread"];
 const FIELDS: [&str; 5] = ["startTime", "host", "port", "eventThread", "bytesWritten"];
 
-/// Returns host, port, thread and bytes of the writes from a position on, and the end of the
-/// writes.
+/// Returns the host, port, thread and bytes of the writes, starting at a position, and the end of
+/// the writes.
 fn writes(reader: &ChunkReader, chunk: &[u8], from: u64) -> (Vec<String>, u64) {
     let lookup = reader.lookup();
     let id = lookup.types.id("jdk.SocketWrite").unwrap();
@@ -107,7 +107,7 @@ fn no_changed_byte_makes_the_reader_panic() {
     }
 }
 
-/// Returns a chunk with these types, and no events.
+/// Returns a chunk that declares these types and contains no events.
 fn chunk_of(types: impl IntoIterator<Item = Element>) -> Vec<u8> {
     let mut chunk = Chunk::new(&metadata::root(types), 0);
     let ticks_per_second = NonZeroU64::new(1_000_000_000).unwrap();
@@ -130,7 +130,7 @@ fn a_length_that_is_declared_takes_no_memory() {
     recording.write(1, 1, "db", 10);
     let mut chunk = recording.complete().to_vec();
     let whole = chunk.len() as u64;
-    // The chunk claims to have a petabyte, and an event of 256 MiB next.
+    // The chunk claims to be a petabyte long, and to contain an event of 256 MiB next.
     chunk[8..16].copy_from_slice(&(1_u64 << 50).to_be_bytes());
     chunk.extend([0xff, 0xff, 0xff, 0x7f]);
     let reader = ChunkReader::open(&chunk[..], &header(&chunk), &KEPT).unwrap();
@@ -147,7 +147,7 @@ fn pools_that_overlap_are_refused() {
     let first = recording.flush().len();
     recording.write(2, 1, "db", 10);
     let mut chunk = recording.complete().to_vec();
-    // The first pools extend over the last pools.
+    // Extend the first pools over the last pools.
     let at = u64::from_be_bytes(chunk[16..24].try_into().unwrap()) as usize;
     let first_at = (69..first).rev().find(|at| chunk[*at + 4] == 1 && chunk[*at + 3] == 0).unwrap();
     let size = (at - first_at + 8) as u32;
