@@ -188,8 +188,8 @@ mod tests {
         assert_eq!(drained(&buffer).len(), 1);
     }
 
-    /// Each thread numbers its samples: the reader gets them in order, and gaps correspond to lost
-    /// samples.
+    /// Each thread numbers its samples. The reader must receive them in order, and gaps must
+    /// correspond to lost samples.
     #[test]
     fn threads_write_while_one_reads() {
         let (buffer, is_over) = (&Buffer::new(4096), &AtomicBool::new(false));

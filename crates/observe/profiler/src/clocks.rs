@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_sample_represents_all_intervals_since_the_last_one() {
         let clocks = Arc::new(Clocks::new(Duration::from_secs(1)));
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let tid = unsafe { libc::gettid() } as u32;
         let clock = match TaskClock::start(&clocks, tid, 7) {
             Ok(clock) => clock,
@@ -247,7 +247,7 @@ mod tests {
         let taken = || clocks.take(descriptor).map(|due| (due.thread, due.weight));
         assert_eq!(taken(), Some((7, 1)));
         assert_eq!(entry.sampled_ns.load(Ordering::Relaxed), now + SECOND);
-        // Simulates that four seconds have passed.
+        // Simulate that four seconds have passed.
         let before = now.saturating_sub(4 * SECOND);
         entry.sampled_ns.store(before, Ordering::Relaxed);
         let expected = ((now - before + SECOND / 2) / SECOND).max(1) as u32;

@@ -377,7 +377,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    /// Lets one test at a time activate a sampler.
+    /// Allows only one test at a time to activate a sampler.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn active(number: u32) -> Active {
@@ -392,14 +392,14 @@ mod tests {
 
     fn context() -> libc::ucontext_t {
         let mut context = MaybeUninit::<libc::ucontext_t>::zeroed();
-        // SAFETY: zeros are a valid value of the structure, which the call overwrites.
+        // SAFETY: all zeros are a valid value for the structure, which the call overwrites.
         unsafe {
             assert_eq!(libc::getcontext(context.as_mut_ptr()), 0);
             context.assume_init()
         }
     }
 
-    /// Calls the handler like the kernel for a timer.
+    /// Calls the handler like the kernel does for a timer.
     fn signal(code: c_int, overrun: c_int, value: usize, context: &mut libc::ucontext_t) {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let timer = TimerInfo {
@@ -411,7 +411,7 @@ mod tests {
             overrun,
             value,
         };
-        // SAFETY: `info` has space for the information of a timer.
+        // SAFETY: `info` has room for the information about a timer's signal.
         unsafe { info.as_mut_ptr().cast::<TimerInfo>().write(timer) };
         on_signal(libc::SIGPROF, info.as_mut_ptr(), (&raw mut *context).cast());
     }
@@ -444,12 +444,12 @@ mod tests {
         assert_eq!(drained(&active), []);
     }
 
-    /// If clocks are not permitted, timers of the CPU time replace them.
+    /// If clocks are not permitted, CPU time timers replace them.
     #[test]
     fn a_timer_samples_the_cpu_time_of_its_thread() {
         let _alone = ALONE.lock();
         let active = active(10);
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let tid = unsafe { libc::gettid() } as u32;
         let ms = Duration::from_millis(1);
         let timer = Timer::start(Event::Cpu, tid, value(10, 5), ms, ms).unwrap();
@@ -468,14 +468,15 @@ mod tests {
     /// Number of signals with random registers.
     const ROUNDS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
-    /// Whatever registers hold, only mapped memory is read, and `errno` is preserved.
+    /// Regardless of what the registers contain, only mapped memory is read, and `errno` is
+    /// preserved.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn random_registers_are_harmless() {
         let _alone = ALONE.lock();
         let active = active(8);
         let here = drained as fn(&Active) -> _ as usize as u64;
-        // SAFETY: the C library returns the address of this thread's variable.
+        // SAFETY: the C library returns the address of a variable of this thread.
         let errno = unsafe { libc::__errno_location() };
         let mut random = Seed::of_test().random();
         for round in random.rounds(ROUNDS).map(|round| round as c_int) {

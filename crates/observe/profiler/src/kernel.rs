@@ -131,7 +131,7 @@ fn stack(words: Words<'_>, at: u64, bytes: u64, frames: &mut [u64]) -> usize {
 mod tests {
     use super::*;
 
-    /// A ring in memory, with this head and tail.
+    /// A ring in ordinary memory, with this head and tail.
     struct Memory(Vec<u64>);
 
     impl Memory {

@@ -101,7 +101,7 @@ mod tests {
         .unwrap();
     }
 
-    /// Thread-local values are dropped after the standard library has freed its stack.
+    /// Thread-local values are dropped after the standard library has freed its alternate stack.
     #[test]
     fn a_stack_in_thread_local_storage_outlives_that_of_the_standard_library() {
         thread_local! {

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn this_thread_runs_and_blocks_no_signal() {
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let tid = unsafe { libc::gettid() } as u32;
         assert!(running().unwrap().contains(&tid));
         assert!(!blocks_signal(tid));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_blocked_signal_is_seen() {
         let block = || {
-            // SAFETY: zeros are a valid set, and the calls change only the mask of this thread.
+            // SAFETY: all zeros are a valid set, and the calls change only this thread's mask.
             unsafe {
                 let mut set: libc::sigset_t = std::mem::zeroed();
                 libc::sigaddset(&mut set, libc::SIGPROF);

@@ -1,11 +1,12 @@
-//! The signal handler does not allocate: the allocator of this test would end the process.
+//! Checks that the signal handler does not allocate. If it did, this test's allocator would abort
+//! the process.
 
 use crate::support::{Profile, burn, settings};
 use millstream_profiler::Event;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::time::Duration;
 
-/// The system's allocator, which may not be called by the signal handler.
+/// The system allocator, with a check that the signal handler does not call it.
 struct NotInHandler;
 
 fn check() {
@@ -14,7 +15,7 @@ fn check() {
     }
 }
 
-// SAFETY: all calls are forwarded unchanged to the system's allocator.
+// SAFETY: all calls are forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for NotInHandler {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         check();

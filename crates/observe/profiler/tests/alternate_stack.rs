@@ -1,4 +1,5 @@
-//! The handler fits on the alternate stack that the standard library gives each thread.
+//! Checks that the handler fits on the alternate stack that the standard library provides for each
+//! thread.
 
 use crate::support::{Profile, burn, settings};
 use millstream_profiler::Event;
@@ -7,11 +8,11 @@ use std::ptr;
 use std::thread;
 use std::time::Duration;
 
-/// Size of the standard library's alternate stack on x86_64. The kernel stores registers there
-/// first.
+/// Size of the standard library's alternate stack on x86_64. The kernel first stores registers
+/// there.
 const ALTERNATE_STACK_BYTES: usize = 8192;
 
-/// Bytes of the stack of this test.
+/// Bytes of this test's alternate stack.
 const BYTES: usize = 256 << 10;
 
 /// Value of unused bytes.
@@ -23,12 +24,12 @@ fn deep(depth: u32) -> u64 {
     std::hint::black_box(below) + 1
 }
 
-/// Returns the bytes of an alternate stack that signals use.
+/// Returns the number of bytes of an alternate stack that signals use.
 fn used_bytes() -> usize {
     let mut memory = vec![UNUSED; BYTES];
     let stack =
         libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
-    // SAFETY: zeros are a valid value of this structure.
+    // SAFETY: all zeros are a valid value for this structure.
     let mut former: libc::stack_t = unsafe { mem::zeroed() };
     // SAFETY: the memory is used as a stack until the former stack is restored.
     assert_eq!(unsafe { libc::sigaltstack(&stack, &mut former) }, 0);
@@ -48,7 +49,7 @@ fn the_handler_needs_little_stack() {
     let used = thread::spawn(used_bytes).join().unwrap();
     let profile = Profile::from(session.stop());
     assert!(profile.with("deep") > 0);
-    // SAFETY: the call has no conditions.
+    // SAFETY: the call has no preconditions.
     let registers = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     println!("{used} bytes, {registers} of them at most for registers");
     assert!(used > 1000, "the signals were handled elsewhere");

@@ -1,4 +1,4 @@
-//! A profile does not start when another library handles the signal.
+//! Checks that a profile does not start if another library handles the signal.
 
 use millstream_profiler::{Event, Settings, StartError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Stacks end in code that was generated at run time, whatever value the frame pointer has.
+//! Checks that stacks end in code that was generated at run time, regardless of the frame pointer's
+//! value.
 #![cfg(target_arch = "x86_64")]
 
 use crate::support::{Profile, burn, settings};
@@ -9,7 +10,8 @@ use std::time::Duration;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Returns a function that sets the frame pointer to a value, calls its argument, and restores it.
+/// Returns a function that sets the frame pointer to a value, calls its argument, and restores the
+/// frame pointer.
 fn generate(frame_pointer: u64) -> extern "C" fn(extern "C" fn()) {
     let mut code = vec![0x55, 0x48, 0xbd];
     code.extend(frame_pointer.to_le_bytes());

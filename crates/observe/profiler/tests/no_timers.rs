@@ -1,4 +1,4 @@
-//! Threads for which the system has no timer are counted.
+//! Checks that threads for which the system has no timer are counted.
 
 use millstream_profiler::{Event, Settings};
 use std::thread;
@@ -19,7 +19,7 @@ fn threads_without_a_timer_are_counted() {
     let session = millstream_profiler::start(settings).unwrap();
     thread::sleep(Duration::from_millis(50));
     let profile = session.stop();
-    // The main thread, the thread of this test, and possibly the thread of the session.
+    // These are the main thread, this test's thread, and possibly the session's thread.
     assert!(profile.threads_without_timer >= 2, "{}", profile.threads_without_timer);
     assert_eq!(profile.stacks, []);
 }

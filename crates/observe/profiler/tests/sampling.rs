@@ -1,5 +1,5 @@
-//! Profiles of this process. Each test runs alone, because a process has only one profile at a
-//! time.
+//! Tests profiles of this process. Each test runs alone, because a process can have only one
+//! profile at a time.
 
 use crate::support::{Profile, alone, burn, settings, thread_cpu_time};
 use fastrand::Rng;
@@ -21,7 +21,7 @@ fn burn_three(time: Duration) -> u64 {
     std::hint::black_box(burn(time) + 3)
 }
 
-/// Uses a quarter of 4 s of CPU time in one function. The times are random, because equal times
+/// Uses 4 s of CPU time, a quarter of it in one function. The times are random, because equal times
 /// could be in step with the samples. Returns the CPU time of the function, and the total.
 fn work(mut random: Rng) -> (Duration, Duration) {
     let (mut one, begun) = (Duration::ZERO, thread_cpu_time());
@@ -60,7 +60,7 @@ fn functions_have_the_shares_of_their_cpu_time() {
     let whole = profile.raw.stacks.iter().filter(|stack| !stack.is_truncated);
     let whole: u64 = whole.map(|stack| stack.count).sum();
     assert!(whole * 100 >= profile.samples() * 99, "{whole} of {} are whole", profile.samples());
-    // The stack reaches the function with which the C library starts the thread.
+    // The stack extends to the function with which the C library starts the thread.
     assert_eq!(profile.with_all(&["burn_one", "thread_start"]), one);
 }
 
@@ -91,7 +91,7 @@ fn a_thread_that_starts_later_is_sampled_with_its_name() {
     let late = thread::Builder::new().name("late".to_owned());
     late.spawn(|| burn_one(Duration::from_millis(800))).unwrap().join().unwrap();
     let profile = Profile::from(session.stop());
-    // A sample may show the start of the thread.
+    // A sample may also show the start of the thread.
     let (all, burning) = (profile.of_thread("late"), profile.with("burn_one"));
     assert!(burning > 0 && burning <= all && burning * 10 >= all * 9, "{burning} of {all}");
     assert!(profile.raw.threads.iter().any(|thread| thread.name == "profiler"));
@@ -135,7 +135,7 @@ fn a_deep_stack_is_truncated() {
     let profile = Profile::from(session.stop());
     let deepest = profile.raw.stacks.iter().max_by_key(|stack| stack.addresses.len()).unwrap();
     assert_eq!((deepest.addresses.len(), deepest.is_truncated), (128, true));
-    // `burn` and, where the kernel shows its frames, frames of the clock are above.
+    // Above the recursion are `burn` and, where the kernel shows its frames, frames of the clock.
     let is_recursion = |at: &&u64| profile.name(**at).contains("recursion");
     let below: Vec<_> = deepest.addresses.iter().skip_while(|at| !is_recursion(at)).collect();
     assert!(below.len() > 64 && below.iter().all(is_recursion), "{} frames", below.len());
@@ -159,8 +159,8 @@ fn samples_without_space_are_counted() {
         for _ in 0..50 {
             scope.spawn(|| waits_deep(200, &barrier));
         }
-        // The buffer has space for 62 samples of 128 frames. On a slow host many rounds take fewer
-        // samples.
+        // The buffer has room for 62 samples with 128 frames. On a slow host, many rounds take
+        // fewer samples.
         let is_full = (0..100).any(|_| {
             let settings = Settings { buffer_bytes: 1 << 16, ..settings(Event::Wall) };
             let session = millstream_profiler::start(settings).unwrap();
@@ -295,7 +295,7 @@ fn calls_that_the_signal_interrupts_are_restarted() {
     let read = thread::Builder::new().name("reader".to_owned());
     let read = read.spawn(move || {
         let mut byte = [0];
-        // `read_exact` would repeat interrupted calls.
+        // `read_exact` would retry interrupted calls.
         let result = reader.read(&mut byte).map(|bytes| (bytes, byte));
         (result, std::io::Error::last_os_error().raw_os_error())
     });
@@ -311,7 +311,7 @@ fn calls_that_the_signal_interrupts_are_restarted() {
 
 #[inline(never)]
 fn checks_errno() {
-    // SAFETY: the C library returns the address of this thread's variable.
+    // SAFETY: the C library returns the address of a variable of this thread.
     let errno = unsafe { libc::__errno_location() };
     let begun = thread_cpu_time();
     let mut rounds = 0_u64;
@@ -337,19 +337,19 @@ fn errno_is_kept() {
 fn signals_of_others_are_ignored() {
     let _alone = alone();
     let raise = || {
-        // SAFETY: the handler is installed and stays so.
+        // SAFETY: the handler is installed and stays installed.
         assert_eq!(unsafe { libc::raise(libc::SIGPROF) }, 0);
     };
     let session = millstream_profiler::start(settings(Event::Cpu)).unwrap();
     (0..100).for_each(|_| raise());
     let profile = Profile::from(session.stop());
     assert_eq!(profile.with("raise"), 0);
-    // Signals after the end of a profile are harmless too.
+    // Signals after the end of a profile must be harmless as well.
     (0..100).for_each(|_| raise());
 }
 
-/// Returns the numbers of threads that block the signal and that have no timer, at the start of a
-/// profile.
+/// Returns the number of threads that block the signal, and the number of threads that have no
+/// timer, for a profile that has just started.
 fn threads_not_sampled() -> (u64, u64) {
     let profile = millstream_profiler::start(settings(Event::Wall)).unwrap().stop();
     (profile.threads_with_blocked_signal, profile.threads_without_timer)
@@ -361,7 +361,7 @@ fn threads_that_block_signals_are_counted() {
     let (sender, receiver) = mpsc::channel::<()>();
     let (ready, is_ready) = mpsc::channel();
     let blocked = thread::spawn(move || {
-        // SAFETY: the calls change only the mask of this thread.
+        // SAFETY: the calls change only this thread's mask.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&mut set);
@@ -371,7 +371,7 @@ fn threads_that_block_signals_are_counted() {
         receiver.recv()
     });
     is_ready.recv().unwrap();
-    // A thread that the test runner starts meanwhile blocks all signals until it runs.
+    // A thread that the test runner starts in the meantime blocks all signals until it runs.
     let counts: Vec<_> = (0..20).map(|_| threads_not_sampled()).collect();
     assert!(counts.contains(&(1, 0)) && counts.iter().all(|(n, _)| *n >= 1), "{counts:?}");
     sender.send(()).unwrap();
@@ -388,7 +388,7 @@ fn libraries_that_are_loaded_later_are_modules() {
     let profile = Profile::from(millstream_profiler::start(settings(Event::Cpu)).unwrap().stop());
     assert!(!has(&profile), "the test needs a library that is not loaded yet");
     let session = millstream_profiler::start(settings(Event::Cpu)).unwrap();
-    // SAFETY: this library of the C library may be loaded at any time.
+    // SAFETY: this library belongs to the C library and may be loaded at any time.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null());
     burn(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! A profile with symbols, and work of a known CPU time.
+//! A profile with symbols, and functions that use a known amount of CPU time.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Returns a guard that lets only one test run at a time.
+/// Returns a guard that allows only one test at a time to run.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -19,7 +19,7 @@ pub fn settings(event: Event) -> Settings {
     Settings { event, interval: Duration::from_millis(1), buffer_bytes: 4 << 20 }
 }
 
-/// Returns the CPU time of this thread.
+/// Returns the CPU time that this thread has used.
 pub fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists, and the time outlives the call.
@@ -40,14 +40,14 @@ pub fn burn(time: Duration) -> u64 {
     value
 }
 
-/// Returns the difference between addresses of this program in memory and in its file.
+/// Returns the difference between this program's addresses in memory and in its file.
 fn base() -> u64 {
     unsafe extern "C" fn visit(
         info: *mut libc::dl_phdr_info,
         _: usize,
         base: *mut c_void,
     ) -> c_int {
-        // SAFETY: the dynamic linker passes valid information, and the pointer that it was given.
+        // SAFETY: the dynamic linker passes valid information, and the pointer that it received.
         unsafe { *base.cast::<u64>() = (*info).dlpi_addr };
         1
     }
@@ -57,7 +57,7 @@ fn base() -> u64 {
     base
 }
 
-/// A profile of this program, and the names of the functions in it.
+/// A profile of this program, and the names of the functions in the profile.
 pub struct Profile {
     pub raw: RawProfile,
     names: HashMap<u64, String>,
@@ -78,7 +78,7 @@ impl From<RawProfile> for Profile {
 }
 
 impl Profile {
-    /// Returns the name of the function at an address, empty outside of the program.
+    /// Returns the name of the function at an address. Empty for addresses outside the program.
     pub fn name(&self, address: u64) -> &str {
         &self.names[&address]
     }
@@ -87,12 +87,12 @@ impl Profile {
         self.raw.stacks.iter().map(|stack| stack.count).sum()
     }
 
-    /// Returns the number of samples with a function in their stack.
+    /// Returns the number of samples whose stack contains a function.
     pub fn with(&self, function: &str) -> u64 {
         self.with_all(&[function])
     }
 
-    /// Returns the number of samples with all functions in their stack.
+    /// Returns the number of samples whose stack contains all of these functions.
     pub fn with_all(&self, functions: &[&str]) -> u64 {
         let has = |addresses: &[u64], function: &&str| {
             addresses.iter().any(|address| self.name(*address).contains(*function))
