@@ -1,4 +1,4 @@
-//! Flame graphs: the picture, and the page in a browser.
+//! Tests flame graphs: the image, and the page in a browser.
 
 use millstream_profiles::{
     About, Frame, FrameId, FrameKind, Profile, write_diff_html, write_diff_svg, write_html,
@@ -38,7 +38,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
     profile
 }
 
-/// Returns a profile with names that could break a page or a picture.
+/// Returns a profile with names that could break a page or an image.
 fn busy() -> Profile {
     profile(&[
         ("app;millstream_tail::source::FileSource::fill;millstream_scan::kernel_of_lines", 400),
@@ -90,7 +90,7 @@ fn pictures_are_xml_whatever_the_names_are() {
     roundtrip_xml(&String::from_utf8(bytes).unwrap());
 }
 
-/// Reads a text as XML, with Python's parser.
+/// Parses a text as XML with Python's parser.
 fn roundtrip_xml(text: &str) {
     use std::io::Write;
     use std::process::Stdio;
@@ -109,8 +109,8 @@ fn narrow_frames_are_left_out_of_a_picture_and_counted() {
     assert!(svg.contains("1 narrower frames are not shown"), "{svg}");
 }
 
-/// Opens a page in Chromium; returns what the page shows. The variable `PICTURES` names a folder
-/// for screenshots.
+/// Opens a page in Chromium and returns what the page shows. If the `PICTURES` variable is set, it
+/// names a folder for screenshots.
 fn used(page: &Path) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let installed = Command::new(root.join("scripts/clients")).arg("browser").output().unwrap();

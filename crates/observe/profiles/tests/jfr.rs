@@ -1,4 +1,4 @@
-//! Files in the format of the Flight Recorder, read by the `jfr` tool of every JDK on the host.
+//! Files in Flight Recorder format, read by the `jfr` tool of every JDK on the host.
 
 #[path = "../../recorder/tests/jdk/tool.rs"]
 mod tool;
@@ -33,7 +33,7 @@ fn rust(name: &str, line: u32) -> Frame {
     Frame { line: Some(line), module, ..Frame::named(name, FrameKind::Rust) }
 }
 
-/// Stacks of two threads of a component, and of one thread without a component.
+/// Returns stacks of two threads of a component, and of one thread without a component.
 fn profile() -> Profile {
     let mut profile = Profile::new(about("cpu"));
     let app = || Frame::named("app", FrameKind::Component);
@@ -59,7 +59,7 @@ fn file(profile: &Profile) -> NamedTempFile {
     file
 }
 
-/// Returns the number of events of a type that `jfr summary` counts. JDK 17 writes `CheckPoint`.
+/// Returns the number of events of a type, according to `jfr summary`. JDK 17 prints `CheckPoint`.
 fn counted(jdk: &Jdk, file: &NamedTempFile, name: &str) -> u64 {
     let text = jdk.run(&["summary"], file.path());
     let cells = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -79,7 +79,7 @@ fn samples(jdk: &Jdk, file: &NamedTempFile) -> Vec<Value> {
     events.as_array().unwrap().iter().map(|event| event["values"].clone()).collect()
 }
 
-/// Returns a stack as a text, the top first.
+/// Formats a stack as text, top frame first.
 fn shown(sample: &Value) -> String {
     let frame = |frame: &Value| {
         let (method, line) = (&frame["method"], frame["lineNumber"].as_i64().unwrap());
@@ -127,7 +127,7 @@ fn samples_are_spread_over_the_duration() {
         let time = |sample: &Value| sample["startTime"].as_str().unwrap().replace('Z', "");
         let times: Vec<String> = all.iter().map(time).collect();
         assert!(times.is_sorted(), "{times:?}");
-        // The first and the last of 40.
+        // These are the first and the last of 40 samples.
         assert!(times[0].contains("T18:30:00.025"), "{}", times[0]);
         assert!(times[59].contains("T18:30:01.975"), "{}", times[59]);
     }
@@ -151,7 +151,7 @@ fn tools_for_people_show_methods_and_settings() {
     }
 }
 
-/// The samples fill more than one chunk: each chunk refers to the same stacks, and has separate
+/// The samples fill more than one chunk. Each chunk refers to the same stacks, but has separate
 /// pools.
 #[test]
 fn a_long_profile_has_several_chunks() {

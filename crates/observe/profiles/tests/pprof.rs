@@ -1,4 +1,4 @@
-//! Files in the format of pprof: read back, read by Go's tools, and damaged.
+//! Tests files in pprof format: read back, read by Go's tools, and damaged.
 
 use millstream_profiles::{About, Frame, FrameId, FrameKind, Profile, read_pprof, write_pprof};
 use millstream_testkit_random::{TestSize, property};
@@ -21,7 +21,7 @@ fn about() -> About {
     }
 }
 
-/// Returns the stacks as frames, independent of the numbers of frames.
+/// Returns the stacks as names, independent of the numbering of frames.
 fn stacks(profile: &Profile) -> BTreeMap<Vec<String>, u64> {
     let mut all = BTreeMap::new();
     for (stack, samples) in profile.stacks() {
@@ -47,7 +47,7 @@ fn frame() -> impl Strategy<Value = Frame> {
     })
 }
 
-/// Stacks in which some frames are inlined into the previous one, and then share its place.
+/// Generates stacks in which some frames are inlined into the previous frame and share its place.
 fn profiles() -> impl Strategy<Value = Profile> {
     let stack = prop::collection::vec((frame(), any::<bool>()), 1..6);
     prop::collection::vec((stack, 1_u64..1 << 40), 0..8).prop_map(|stacks| {
@@ -68,7 +68,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
     })
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
@@ -107,7 +107,7 @@ fn a_file_that_unpacks_to_more_than_the_limit_is_an_error() {
 
 #[test]
 fn millions_of_empty_samples_are_an_error_before_they_are_decoded() {
-    // Field 2, of length 0.
+    // Field 2, with length 0.
     let samples = [2 << 3 | 2, 0].repeat(3_000_000);
     let error = read_pprof(&mut &samples[..], LIMIT).unwrap_err();
     assert!(error.to_string().contains("more than 2 million"), "{error}");
