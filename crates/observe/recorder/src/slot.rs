@@ -163,7 +163,7 @@ mod tests {
     use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
-    /// Cases of each property.
+    /// Number of cases per property.
     const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
     proptest! {

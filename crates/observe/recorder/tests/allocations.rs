@@ -1,4 +1,4 @@
-//! Recording never allocates, in every case of the recorder.
+//! Checks that recording never allocates, in every state of the recorder.
 
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder::{self, Destination};
@@ -8,14 +8,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Counts the allocations of this thread.
+/// Counts the bytes that the current thread allocates.
 struct Counting;
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls are forwarded unchanged to the system's allocator; the counter does not
+// SAFETY: all calls are forwarded unchanged to the system allocator, and the counter does not
 // allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -33,10 +33,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// More events than fit into all chunks.
+/// Number of events, which is more than fit into all chunks.
 const EVENTS: usize = 200_000;
 
-/// Returns the bytes that events of many types allocate.
+/// Returns the number of bytes allocated while recording events of many types.
 fn allocated(peer: &Subject, component: &Subject) -> usize {
     let before = BYTES.get();
     for bytes in 0..EVENTS {
@@ -57,7 +57,7 @@ fn events_allocate_nothing() {
     assert_eq!(allocated(&peer, &component), 0, "recorder off");
     let mut settings = recorder::defaults();
     recorder::start_run(&Destination::Memory, 1 << 20, &settings).unwrap();
-    // The first events store the names, and register the end of the thread.
+    // The first events store the names, and register a destructor for the thread.
     allocated(&peer, &component);
     assert_eq!(allocated(&peer, &component), 0, "on");
     for settings in &mut settings {

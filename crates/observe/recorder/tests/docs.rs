@@ -1,4 +1,4 @@
-//! `docs/formats/recorder.md` lists every type as it is declared.
+//! Checks that `docs/formats/recorder.md` lists every type as it is declared.
 
 use millstream_recorder::schema::{EVENTS, EventSpec, Field, FieldKind, Settings};
 

@@ -1,4 +1,4 @@
-//! Chunks under a model checker, which tries every order of the reads and writes of some threads
+//! Runs chunks under a model checker, which tries every order of several threads' reads and writes
 //! that the memory model allows.
 
 use loom::model::Builder;
@@ -35,7 +35,7 @@ impl Word for Modeled {
     }
 }
 
-/// Chunks of one slot, so that each event overwrites an older one.
+/// Number of words in a chunk with a single slot, so that each event overwrites an older one.
 const CHUNK_WORDS: usize = HEADER_WORDS + 4;
 
 struct Memory {
@@ -57,7 +57,7 @@ impl Memory {
         Pool { words: &self.words, chunk_words: CHUNK_WORDS, available, cursor, sequence }
     }
 
-    /// Appends events of a thread, each with a distinct number in every word.
+    /// Appends events from a thread, each with a distinct number in all of its words.
     fn append(&self, thread: u32, events: u64) {
         let appender = Appender::new();
         let os_thread = OsThread { os_id: thread, name: [thread as u8; 16] };
@@ -70,7 +70,7 @@ impl Memory {
         appender.release();
     }
 
-    /// Copies all chunks, and checks that each slot is whole and belongs to the thread of its chunk.
+    /// Copies all chunks, and checks that each slot is intact and belongs to the chunk's thread.
     fn read(&self) -> Vec<u64> {
         let mut found = Vec::new();
         for chunk in self.words.chunks(CHUNK_WORDS) {

@@ -1,4 +1,4 @@
-//! A reader gets exactly the events that the threads of a process record.
+//! Checks that a reader receives exactly the events that the threads of a process record.
 
 use millstream_recorder::event::{Event, Tables};
 use millstream_recorder::ids::TextId;
@@ -16,12 +16,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Environment variable of a process that a test starts: the file to record to.
+/// Environment variable for a process that a test starts. Its value is the file to which to record.
 const FILE: &str = "RECORDING_TEST_FILE";
 
 const BYTES: u64 = 4 << 20;
 
-/// Returns the settings of the recording, which only one test at a time may change.
+/// Returns the settings of the recording. Only one test at a time may change them.
 fn settings() -> MutexGuard<'static, AllSettings> {
     static SETTINGS: OnceLock<Mutex<AllSettings>> = OnceLock::new();
     let start = || {
@@ -43,7 +43,7 @@ fn copied(known: &SlotCounts) -> Snapshot {
     Snapshot::parse(&recorder::copy(known).unwrap()).unwrap()
 }
 
-/// Reads the events of a snapshot that are about a subject.
+/// Returns the events in a snapshot that are about a subject.
 fn about(snapshot: &Snapshot, name: &str) -> Vec<(Event, String)> {
     let mut found = Vec::new();
     Reader::default().read(snapshot, |event, names| {
@@ -173,7 +173,7 @@ fn events_over_the_rate_are_counted() {
     assert!((10..1000).contains(&recorded), "{recorded}");
 }
 
-/// Each thread numbers its events, and a reader follows them.
+/// Each thread numbers its events, and a reader follows the recording.
 #[test]
 fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     const THREADS: usize = 6;
@@ -186,7 +186,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     let mut follow = |reader: &mut Reader| {
         let snapshot = copied(reader.known());
         reader.read(&snapshot, |event, names| {
-            // A name is missing if other threads held the table for long.
+            // A name is missing if other threads held the table's lock for too long.
             let name = text(names, event.values[0]).unwrap_or_default();
             if let Some(thread) = name.strip_prefix("/stress/") {
                 assert_eq!(names.thread(event.thread).unwrap().name, thread);
@@ -212,7 +212,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
             follow(&mut reader);
         }
     });
-    // The second reader knows which chunks the first one missed.
+    // The second reader can tell which chunks the first reader missed.
     follow(&mut reader);
     follow(&mut reader);
     let read: u64 = found.values().map(|events| events.len() as u64).sum();
@@ -226,7 +226,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
 fn threads_that_end_give_their_chunks_back() {
     let _settings = settings();
     let before = recorder::omitted().without_space;
-    // A chunk has 32 KiB.
+    // A chunk takes 32 KiB.
     for thread in 0..2 * BYTES / (32 << 10) {
         let subject = Subject::file(&PathBuf::from(format!("/short-lived/{thread}")));
         thread::spawn(move || write(&subject, 1)).join().unwrap();
@@ -234,7 +234,7 @@ fn threads_that_end_give_their_chunks_back() {
     assert_eq!(recorder::omitted().without_space, before);
 }
 
-/// Records events until it is killed. Another test starts it.
+/// Records events until the process is killed. Another test starts this process.
 #[test]
 fn process_that_is_killed() {
     let Some(path) = std::env::var_os(FILE) else { return };

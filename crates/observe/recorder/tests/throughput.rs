@@ -1,4 +1,4 @@
-//! A measurement without a limit, which a slow host could miss:
+//! Measures throughput. There is no limit, because a slow host could miss it:
 //! `cargo test --release -p millstream-recorder --test throughput -- --ignored --nocapture`.
 
 use millstream_recorder::event::{self, Event, Tables, Thread};

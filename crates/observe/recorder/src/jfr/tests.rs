@@ -1,4 +1,4 @@
-//! Tests the bytes of whole files.
+//! Tests the bytes of complete files.
 
 use super::*;
 use crate::event::{Thread, bits};
@@ -38,12 +38,12 @@ fn event(path: u32, length: u64) -> Event {
     Event { kind, thread, subject, start_ticks: 1100, duration_ticks: 300, values }
 }
 
-/// Returns a number of the header.
+/// Returns a number in a chunk header.
 fn number(chunk: &[u8], at: usize) -> usize {
     u64::from_be_bytes(chunk[at..at + 8].try_into().unwrap()) as usize
 }
 
-/// Splits a file by the sizes in the headers.
+/// Splits a file into chunks according to the sizes in their headers.
 fn chunks(file: &[u8]) -> Vec<&[u8]> {
     let mut rest = file;
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ fn chunks(file: &[u8]) -> Vec<&[u8]> {
 fn a_file_without_events_has_no_pools() {
     let file = written(&["/a"], &[]);
     let pools = &file[number(&file, 16)..];
-    // Size, type, start, duration, offset of earlier pools, kind, number of pools.
+    // Size, type, start, duration, offset of earlier pools, checkpoint type, number of pools.
     assert_eq!(pools, [0x8b, 0x80, 0x80, 0, 1, 0xe8, 7, 0, 0, 0, 0]);
     assert_eq!(number(&file, 8), file.len());
     assert_eq!(number(&file, 32), 5_000_000);
@@ -91,7 +91,7 @@ fn an_event_refers_to_its_thread_and_texts() {
     assert!(file.ends_with(&pools), "{:?}", &file[pools_at..]);
 }
 
-/// Times of all events are relative to the header.
+/// The times of all events are relative to the header.
 #[test]
 fn an_event_after_the_end_does_not_change_the_header() {
     let last = Event { start_ticks: u64::MAX, ..event(0, 1) };

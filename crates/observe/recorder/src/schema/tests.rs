@@ -37,7 +37,7 @@ fn a_type_is_found_by_its_name_and_by_its_number() {
     assert_eq!(EventKind::SocketWrite.spec().jfr_name(), "millstream.SocketWrite");
 }
 
-/// The sum over these events is the number of bytes of a file or connection.
+/// The sum over these events must equal the number of bytes of a file or connection.
 #[test]
 fn every_read_and_write_is_recorded_by_default() {
     use EventKind::{FileRead, FileWrite, SocketRead, SocketWrite};

@@ -1,4 +1,4 @@
-//! The tools of every JDK on the host read the files.
+//! Checks that the tools of every JDK on the host can read the files.
 
 mod support;
 mod tool;
@@ -20,7 +20,7 @@ use tool::{Jdk, jdks};
 /// 2026-11-26T18:30:00Z.
 const START_UNIX_NS: u64 = 1_795_717_800_000_000_000;
 
-/// Bytes of the header of a chunk.
+/// Number of bytes in a chunk header.
 const HEADER_BYTES: u64 = 68;
 
 /// An empty list of differences.
@@ -45,8 +45,8 @@ fn on_every_jdk(check: impl Fn(&Jdk) + Sync) {
     });
 }
 
-/// Writes a file, and compares the output and the counts of every JDK with the events. Returns the
-/// first difference for each JDK.
+/// Writes a file, and compares every JDK's output and counts with the events. Returns the first
+/// difference for each JDK.
 fn differences(recording: &Recording<'_>, names: &Names, events: &[Event]) -> Vec<String> {
     let file = file(recording, names, events);
     let expected: Vec<_> = events.iter().map(|event| printed(recording, names, event)).collect();
@@ -85,7 +85,7 @@ fn wrong_summary(rows: &[(String, u64, u64)], events: &[Event], length: u64) -> 
     (bytes != length).then(|| format!("{bytes} bytes of {length}"))
 }
 
-/// Numbers at the limits of types and encodings, and others.
+/// Generates numbers at the limits of types and encodings, and other numbers.
 fn bits() -> impl Strategy<Value = u64> {
     let borders = prop::sample::select(vec![
         0,
@@ -122,7 +122,7 @@ fn names() -> impl Strategy<Value = Names> {
         .prop_map(|(texts, threads)| Names { texts, threads })
 }
 
-/// Returns the bits of a value. The number of a text is in the table or just beyond it.
+/// Returns the bits of a value. The number of a string is in the table or just past its end.
 fn value(field: Option<&Field>, bits: u64, names: &Names) -> u64 {
     match field.map(|field| field.kind) {
         Some(FieldKind::Text) => bits % (names.texts.len() as u64 + 1),
@@ -131,8 +131,8 @@ fn value(field: Option<&Field>, bits: u64, names: &Names) -> u64 {
     }
 }
 
-/// Returns a period that all versions of the JDK show alike: some versions show the longest one as
-/// endless.
+/// Returns a period that all JDK versions show in the same way. Some versions show the longest
+/// period as endless.
 fn period(ticks: u64) -> u64 {
     if ticks == i64::MAX as u64 { ticks - 1 } else { ticks }
 }
@@ -166,13 +166,15 @@ fn clocks() -> impl Strategy<Value = Clock> {
     (rates, bits()).prop_map(|(rate, start)| clock(rate, start))
 }
 
-/// Number of files. Each starts the `jfr` command of a JDK twice, for half a second each time.
+/// Number of files. For each file, the `jfr` command of a JDK is started twice, which takes half a
+/// second each time.
 const CASES: TestSize = TestSize { gate: 4, long: 200 };
 
 #[test]
 fn printed_events_and_counts_are_those_that_were_written() {
     let config = ProptestConfig { max_shrink_iters: 60, ..property(CASES) };
-    // The runner has the seed, which is printed if the runner is alive when the test fails.
+    // The runner contains the seed, which is printed if the runner is still alive when the test
+    // fails.
     let mut runner = TestRunner::new(config);
     let result = runner.run(&(clocks(), events()), |(clock, (names, events))| {
         let found = differences(&recording(clock), &names, &events);
@@ -188,7 +190,7 @@ fn a_recording_may_be_empty() {
     assert_eq!(differences(&recording, &Names::default(), &[]), NONE);
 }
 
-/// Returns an event of each declared type, with all kinds of fields.
+/// Returns one event of each declared type, with all kinds of fields.
 fn one_of_each() -> (Names, Vec<Event>) {
     let names = Names {
         texts: ["/var/log/app.log", "search", "example.org", ""].map(str::to_owned).to_vec(),
@@ -266,7 +268,7 @@ fn settings_in_effect_are_events() {
     });
 }
 
-/// Labels are shown with units and names of threads.
+/// Labels are shown with units and thread names.
 #[test]
 fn units_and_threads_are_shown() {
     let (names, events) = one_of_each();
@@ -286,7 +288,7 @@ fn units_and_threads_are_shown() {
     });
 }
 
-/// `jfr view` exists from JDK 21 on.
+/// `jfr view` exists in JDK 21 and later.
 #[test]
 fn events_are_shown_as_a_table() {
     let (names, events) = one_of_each();
@@ -303,7 +305,7 @@ fn events_are_shown_as_a_table() {
     });
 }
 
-/// The parser of the JDK keeps texts and threads of the previous chunk.
+/// The JDK's parser keeps strings and threads from the previous chunk.
 #[test]
 fn later_chunks_have_their_own_texts() {
     let names = Names {

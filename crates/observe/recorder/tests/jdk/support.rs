@@ -11,7 +11,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 impl Jdk {
-    /// Returns all events of a file, sorted.
+    /// Returns all events in a file, sorted.
     pub fn print(&self, file: &Path) -> Vec<String> {
         let text = self.run(&["print", "--json"], file);
         let mut parsed: Json = serde_json::from_str(&text)
@@ -21,7 +21,7 @@ impl Jdk {
         sorted(events)
     }
 
-    /// Returns the name, count and bytes of each type, including those of the JDK.
+    /// Returns the name, number of events and bytes of each type, including the JDK's types.
     pub fn summary(&self, file: &Path) -> Vec<(String, u64, u64)> {
         let text = self.run(&["summary"], file);
         let (_, table) = text.split_once("===\n").unwrap_or_else(|| panic!("{text}"));
@@ -33,7 +33,7 @@ impl Jdk {
     }
 }
 
-/// Corrects numbers from 2^63, which JDK 17 shows as negative.
+/// Corrects numbers of 2^63 and above, which JDK 17 shows as negative.
 fn correct_unsigned(event: &mut Json) {
     let name = event["type"].as_str().unwrap().trim_start_matches(NAME_PREFIX).to_owned();
     let spec = EventKind::named(&name).unwrap_or_else(|| panic!("{name}")).spec();
@@ -46,14 +46,14 @@ fn correct_unsigned(event: &mut Json) {
     }
 }
 
-/// Returns events as texts in an order that does not depend on the order of the events.
+/// Returns events as strings, in an order that does not depend on the order of the events.
 pub fn sorted(events: &[Json]) -> Vec<String> {
     let mut texts: Vec<String> = events.iter().map(Json::to_string).collect();
     texts.sort();
     texts
 }
 
-/// Texts and threads by number.
+/// Strings and threads, indexed by number.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     pub texts: Vec<String>,
@@ -70,7 +70,7 @@ impl Tables for Names {
     }
 }
 
-/// Writes a file.
+/// Writes events to a temporary file.
 pub fn file(recording: &Recording<'_>, names: &Names, events: &[Event]) -> NamedTempFile {
     let bytes = jfr::write(Vec::new(), recording, names, events.iter().copied()).unwrap();
     let mut file = tempfile::Builder::new().suffix(".jfr").tempfile().unwrap();
@@ -78,7 +78,7 @@ pub fn file(recording: &Recording<'_>, names: &Names, events: &[Event]) -> Named
     file
 }
 
-/// Returns the expected output of `jfr print --json` for an event.
+/// Returns what `jfr print --json` should print for an event.
 pub fn printed(recording: &Recording<'_>, names: &Names, event: &Event) -> Json {
     let spec = event.kind.spec();
     let mut values = Map::new();
@@ -101,7 +101,7 @@ fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: 
         Value::Unsigned(number) | Value::Bytes(number) => json!(number),
         Value::Count(number) => json!(number),
         Value::Signed(number) => json!(number),
-        // Values that JSON cannot express are null.
+        // Values that JSON cannot represent are null.
         Value::Float(number) => json!(number),
         Value::Flag(flag) => json!(flag),
         Value::Text(id) => json!(names.text(id)),
@@ -110,7 +110,7 @@ fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: 
     }
 }
 
-/// Converts ticks to nanoseconds like the JDK.
+/// Converts ticks to nanoseconds like the JDK does.
 fn ns(recording: &Recording<'_>, ticks: i64) -> i64 {
     let ticks_per_ns = recording.clock.ticks_per_second.get() as f64 / 1e9;
     (ticks as f64 / ticks_per_ns) as i64
@@ -134,7 +134,7 @@ fn time(recording: &Recording<'_>, ticks: u64) -> String {
     iso_time(clock.start_unix_ns.cast_signed().wrapping_add(since))
 }
 
-/// Returns a period in the format of `java.time.Duration`.
+/// Formats a duration like `java.time.Duration`.
 fn iso_duration(ns: i128) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     let seconds = ns.unsigned_abs() / 1_000_000_000;
@@ -154,7 +154,7 @@ fn iso_duration(ns: i128) -> String {
     text
 }
 
-/// Returns a time in the format of `java.time.OffsetDateTime`.
+/// Formats a time like `java.time.OffsetDateTime`.
 fn iso_time(ns: i64) -> String {
     let seconds = ns.div_euclid(1_000_000_000);
     let fraction = ns.rem_euclid(1_000_000_000);
@@ -172,7 +172,7 @@ fn iso_time(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}{behind}Z")
 }
 
-/// Returns the date of a number of days after 1970-01-01.
+/// Returns the date that is a number of days after 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let mut year = 1970;

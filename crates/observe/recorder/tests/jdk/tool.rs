@@ -1,4 +1,4 @@
-//! The `jfr` command of each JDK on the host. Tests of other crates include this file.
+//! The `jfr` command of each JDK on the host. Other crates' tests include this file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct Jdk {
     jfr: PathBuf,
 }
 
-/// Returns all JDKs from 17 on, one for each version.
+/// Returns all JDKs of version 17 and later, one per version.
 pub fn jdks() -> Vec<Jdk> {
     let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let mut found: Vec<Jdk> = entries.filter_map(|entry| jdk(&entry.path())).collect();
