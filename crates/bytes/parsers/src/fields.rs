@@ -13,7 +13,7 @@ pub type Reason = &'static str;
 /// A row that does not match, entirely or in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The row.
+    /// Index of the row.
     pub row: usize,
     /// Why the row does not match.
     pub reason: Reason,

@@ -34,7 +34,7 @@ const GROUP: &str = "__";
 /// Options of the parser.
 #[derive(Clone, Debug, Default)]
 pub struct GrokConfig {
-    /// The pattern.
+    /// A regular expression with references such as `%{NAME:field}`.
     pub pattern: String,
     /// Custom patterns by name. They override standard patterns with the same name.
     pub patterns: Vec<(String, String)>,

@@ -21,7 +21,7 @@ pub struct Sample {
     pub origin: u64,
     /// Offset within the origin.
     pub offset: u64,
-    /// The text.
+    /// Text of the event.
     pub text: Box<[u8]>,
 }
 

@@ -24,7 +24,7 @@ pub struct Header {
     pub duration_ns: u64,
     /// Start of the chunk in ticks.
     pub start_ticks: u64,
-    /// Ticks per second.
+    /// Frequency of the clock that counts ticks.
     pub ticks_per_second: NonZeroU64,
 }
 

@@ -35,7 +35,7 @@ pub type SlotCounts = BTreeMap<u32, u32>;
 /// A copy of a run's memory.
 #[derive(Debug)]
 pub(crate) struct Copy {
-    /// The header.
+    /// The words of the header.
     pub header: Vec<u64>,
     /// The position words of all chunks, which were read after the chunks were copied.
     pub positions: Vec<u64>,

@@ -70,13 +70,13 @@ pub enum ReadValue {
 /// A metric in a block.
 #[derive(Clone, Debug)]
 pub struct ReadMetric<'b> {
-    /// The name.
+    /// Name of the metric.
     pub name: &'b str,
     /// The type.
     pub kind: Kind,
     /// The period that the value covers.
     pub temporality: Temporality,
-    /// The value.
+    /// A number or a distribution.
     pub value: &'b ReadValue,
     /// End of the period, in nanoseconds since 1970.
     pub time_ns: i64,

@@ -46,7 +46,7 @@ pub struct Options {
 /// One sample of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The value.
+    /// Value of the series at this time.
     pub value: f64,
     /// Time in milliseconds since 1970. Always later than the time of the previous sample.
     pub time_ms: i64,

@@ -43,7 +43,7 @@ pub struct ChunkHeader {
     pub start_unix_ns: u64,
     /// Start of the chunk in ticks.
     pub start_ticks: u64,
-    /// Ticks per second.
+    /// Frequency of the clock that counts ticks.
     pub ticks_per_second: NonZeroU64,
     /// Whether the chunk is complete, growing, or being updated.
     pub state: ChunkState,

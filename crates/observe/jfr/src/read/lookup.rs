@@ -29,9 +29,9 @@ pub struct Frame {
 /// The types and pools of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
-    /// The types.
+    /// Types that the chunk declares.
     pub types: &'a Types,
-    /// The pools.
+    /// Constant pools of the chunk.
     pub pools: &'a Pools,
 }
 
