@@ -92,7 +92,7 @@ impl Columns {
         let cell = column.cells()[row];
         let members =
             MemberIter(column.bytes(block, cell)).filter(|_| cell.kind() == Kind::Members);
-        let (_, value) = members.filter(|(of, _)| *unescape(of) == *name.as_bytes()).last()?;
+        let (_, value) = members.filter(|(key, _)| *unescape(key) == *name.as_bytes()).last()?;
         Some(match kind_of(value) {
             (Kind::Text, text) => Value::Text(text),
             (Kind::Escaped, text) => Value::Escaped(text),

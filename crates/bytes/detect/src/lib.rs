@@ -97,7 +97,7 @@ impl Detectors {
     /// Creates a set of detectors and user patterns. A pattern hides its group 1, or the whole
     /// match if the pattern has no group.
     pub fn new(detectors: &[Detector], patterns: Vec<Regex>) -> Detectors {
-        let of = |detector: Detector| {
+        let triggers_of = |detector: Detector| {
             let triggers: &[Pattern] = match detector {
                 Detector::Card => card::TRIGGERS,
                 Detector::Email => email::TRIGGERS,
@@ -108,7 +108,7 @@ impl Detectors {
             };
             triggers.iter().map(move |trigger| (*trigger, detector.mask()))
         };
-        let scanner = Scanner::new(detectors.iter().copied().flat_map(of));
+        let scanner = Scanner::new(detectors.iter().copied().flat_map(triggers_of));
         let mask = detectors.iter().fold(0, |mask, detector| mask | detector.mask());
         Detectors { mask, scanner, patterns }
     }

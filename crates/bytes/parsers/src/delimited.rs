@@ -310,9 +310,9 @@ impl Delimited {
                 fields.set(index, row, cell);
             }
         }
-        for ((_, of), index) in self.config.fields.iter().zip(indices) {
-            if let (Some(of), Some(index)) = (of, index) {
-                cast_column(of, *index, input, fields);
+        for ((_, field_type), index) in self.config.fields.iter().zip(indices) {
+            if let (Some(field_type), Some(index)) = (field_type, index) {
+                cast_column(field_type, *index, input, fields);
             }
         }
     }
@@ -328,20 +328,27 @@ fn value_to(region: &Region<'_>, line: &mut Line, end: u32) -> Cell {
 }
 
 /// Casts all values of a field to its type.
-pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &mut Fields) {
-    if matches!(of, Type::Text) {
+pub(crate) fn cast_column(field_type: &Type, index: usize, input: &Input<'_>, fields: &mut Fields) {
+    if matches!(field_type, Type::Text) {
         return;
     }
     for row in input.runs.iter().flat_map(|run| run.0..run.1) {
         let cell = fields.get(index, row);
         if cell.is_present() {
-            cast(of, cell, index, row, input, fields);
+            cast(field_type, cell, index, row, input, fields);
         }
     }
 }
 
 /// Casts a value to its type.
-fn cast(of: &Type, cell: Cell, index: usize, row: usize, input: &Input<'_>, fields: &mut Fields) {
+fn cast(
+    field_type: &Type,
+    cell: Cell,
+    index: usize,
+    row: usize,
+    input: &Input<'_>,
+    fields: &mut Fields,
+) {
     let copy;
     let own_start = input.own.len();
     let text = match cell.is_own() && cell.start() >= own_start {
@@ -351,7 +358,7 @@ fn cast(of: &Type, cell: Cell, index: usize, row: usize, input: &Input<'_>, fiel
         }
         false => input.text(cell),
     };
-    let new = of.cast(text, cell, input.read_ns, fields);
+    let new = field_type.cast(text, cell, input.read_ns, fields);
     let new = new.unwrap_or_else(|| fields.bad_type(row));
     fields.set(index, row, new);
 }

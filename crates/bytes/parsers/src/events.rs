@@ -192,12 +192,12 @@ impl EventFields {
 
     /// Returns the cell for a value. A value that contains escapes is copied.
     #[inline]
-    fn cell(&mut self, line: &Line<'_>, value: Span, of: Escape, fields: &mut Fields) -> Cell {
+    fn cell(&mut self, line: &Line<'_>, value: Span, escape: Escape, fields: &mut Fields) -> Cell {
         if !line.has_escape(value) {
             return line.part(value);
         }
         self.buffer.clear();
-        unescape(line.bytes(value), of, &mut self.buffer);
+        unescape(line.bytes(value), escape, &mut self.buffer);
         fields.push(Kind::Text, &self.buffer)
     }
 
@@ -209,9 +209,9 @@ impl EventFields {
                 remove_nulls(&self.config.null_values, b"", field, input, fields);
             }
         }
-        for (name, of) in &self.config.types {
+        for (name, field_type) in &self.config.types {
             if let Some(index) = fields.find(name.as_bytes()) {
-                cast_column(of, index, input, fields);
+                cast_column(field_type, index, input, fields);
             }
         }
     }

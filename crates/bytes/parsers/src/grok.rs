@@ -120,7 +120,7 @@ impl<'a> Resolved<'a> {
         match field {
             None => self.literal("(?:")?,
             Some(field) => {
-                let cast = cast.map(|of| type_of(of, reference)).transpose()?;
+                let cast = cast.map(|cast| type_of(cast, reference)).transpose()?;
                 let field = field_name(field);
                 if field.is_empty() {
                     return Err(format!(
@@ -145,7 +145,8 @@ impl<'a> Resolved<'a> {
     }
 
     fn definition(&self, name: &str) -> Result<&'a str, String> {
-        let own = self.own.iter().find(|(of, _)| of == name).map(|(_, pattern)| &**pattern);
+        let own =
+            self.own.iter().find(|(own_name, _)| own_name == name).map(|(_, pattern)| &**pattern);
         own.or_else(|| patterns::find(name)).ok_or_else(|| {
             let other =
                 patterns::find(&name.to_ascii_uppercase()).map(|_| name.to_ascii_uppercase());

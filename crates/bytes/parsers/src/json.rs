@@ -230,8 +230,8 @@ impl Json {
                 return Ok(());
             }
         }
-        if let Some(of) = &self.names.get(index).cast {
-            cell = cast(of, cursor, cell, target);
+        if let Some(field_type) = &self.names.get(index).cast {
+            cell = cast(field_type, cursor, cell, target);
         }
         let slot = &mut target.fields.list()[field].cells[target.row];
         let is_duplicate = slot.is_present();
@@ -287,23 +287,23 @@ pub fn check_end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
 
 /// Casts a value to its type. A value that cannot be cast becomes null and is counted.
 #[inline(never)]
-fn cast(of: &Type, cursor: &Cursor<'_>, cell: Cell, target: &mut Target<'_>) -> Cell {
+fn cast(field_type: &Type, cursor: &Cursor<'_>, cell: Cell, target: &mut Target<'_>) -> Cell {
     let line = &cursor.text[cell.start().saturating_sub(cursor.line.start())..];
     let text = line.get(..cell.len()).unwrap_or_default();
     let (read_ns, fields) = (target.read_ns, &mut *target.fields);
-    let cast = match (of, cell.kind()) {
+    let cast = match (field_type, cell.kind()) {
         (_, Kind::Null) | (Type::Text, Kind::Text | Kind::Escaped) => Some(cell),
         (Type::Bool, Kind::True | Kind::False) => Some(cell),
         (Type::Text, Kind::True) => Some(fields.push(Kind::Text, b"true")),
         (Type::Text, Kind::False) => Some(fields.push(Kind::Text, b"false")),
         (Type::Text, _) => Some(cell.with_kind(Kind::Text)),
         (_, Kind::Text | Kind::Int | Kind::Float) => {
-            of.cast(text, cell.with_kind(Kind::Text), read_ns, fields)
+            field_type.cast(text, cell.with_kind(Kind::Text), read_ns, fields)
         }
         (_, Kind::Escaped) => {
             let text = unescape(text);
             let cell = fields.push(Kind::Text, &text);
-            of.cast(&text, cell, read_ns, fields)
+            field_type.cast(&text, cell, read_ns, fields)
         }
         _ => None,
     };

@@ -480,9 +480,9 @@ impl Parser for KeyValue {
             }
         }
         self.unescape(input, fields);
-        for (name, of) in &self.config.types {
+        for (name, field_type) in &self.config.types {
             if let Some(index) = fields.find(name.as_bytes()) {
-                cast_column(of, index, input, fields);
+                cast_column(field_type, index, input, fields);
             }
         }
     }

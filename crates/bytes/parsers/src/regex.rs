@@ -113,7 +113,7 @@ impl Groups {
         types: &[(String, Type)],
     ) -> Result<Groups, String> {
         if let Some((missing, _)) =
-            types.iter().find(|(of, _)| groups.iter().all(|(_, name, _)| name != of))
+            types.iter().find(|(field, _)| groups.iter().all(|(_, name, _)| name != field))
         {
             let names: Vec<&str> = groups.iter().map(|(_, name, _)| &**name).collect();
             return Err(format!(
@@ -121,8 +121,9 @@ impl Groups {
                 names.join(", ")
             ));
         }
-        let cast_of =
-            |name: &str| types.iter().find(|(of, _)| of == name).map(|(_, cast)| cast.clone());
+        let cast_of = |name: &str| {
+            types.iter().find(|(field, _)| field == name).map(|(_, cast)| cast.clone())
+        };
         let list = groups.into_iter().map(|(index, name, cast)| {
             let cast = cast_of(&name).or(cast).filter(|cast| !matches!(cast, Type::Text));
             Group { index, name: name.into(), cast }
@@ -164,8 +165,8 @@ impl Groups {
             let (Some(start), Some(end)) = (self.slots[at], self.slots[at + 1]) else { continue };
             let (start, end) = (start.get(), end.get());
             let mut cell = line.part(Kind::Text, start, end - start);
-            if let Some(of) = &group.cast {
-                let cast = of.cast(&text[start..end], cell, read_ns, fields);
+            if let Some(field_type) = &group.cast {
+                let cast = field_type.cast(&text[start..end], cell, read_ns, fields);
                 cell = cast.unwrap_or_else(|| fields.bad_type(row));
             }
             fields.set(*field, row, cell);

@@ -119,10 +119,10 @@ mod tests {
     use super::*;
     use millstream_columns::Column;
 
-    fn cast(of: &Type, text: &str) -> Option<(Kind, String)> {
+    fn cast(field_type: &Type, text: &str) -> Option<(Kind, String)> {
         let mut fields = Fields::new(1, b"");
         let cell = Cell::new(Kind::Text, 0, text.len());
-        let cell = of.cast(text.as_bytes(), cell, 0, &mut fields)?;
+        let cell = field_type.cast(text.as_bytes(), cell, 0, &mut fields)?;
         let index = fields.named(&"x".into());
         fields.set(index, 0, cell);
         let columns: Vec<Column> = fields.finish();
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn values_are_cast_to_json_syntax() {
-        let is = |of: &Type, text, kind, written: &str| {
-            assert_eq!(cast(of, text), Some((kind, written.to_owned())))
+        let is = |field_type: &Type, text, kind, written: &str| {
+            assert_eq!(cast(field_type, text), Some((kind, written.to_owned())))
         };
         is(&Type::Int, "200", Kind::Int, "200");
         is(&Type::Int, "0", Kind::Int, "0");
@@ -151,7 +151,7 @@ mod tests {
         let time = Type::Timestamp(Arc::new(Format::new("%Y-%m-%d %H:%M:%S", None).unwrap()));
         is(&time, "2000-02-29 12:34:56", Kind::Time, "2000-02-29T12:34:56.000Z");
         assert_eq!(cast(&time, "2000-02-29 12:34:56 more"), None);
-        for (of, text) in [
+        for (field_type, text) in [
             (Type::Int, ""),
             (Type::Int, "1.5"),
             (Type::Int, "9223372036854775808"),
@@ -162,7 +162,7 @@ mod tests {
             (Type::Bool, "maybe"),
             (Type::Ip, "1.2.3"),
         ] {
-            assert_eq!(cast(&of, text), None, "{text}");
+            assert_eq!(cast(&field_type, text), None, "{text}");
         }
     }
 

@@ -34,10 +34,10 @@ pub enum PatternUse {
 
 /// Returns what is wrong with an expression and what to use instead. `error` is the error message
 /// of the `regex` crate.
-pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
+pub fn pattern_fault(pattern: &str, error: &str, usage: PatternUse) -> String {
     let reason = reason(error);
     if reason.contains("look-around")
-        && let Some(fault) = look_around_fault(pattern, of)
+        && let Some(fault) = look_around_fault(pattern, usage)
     {
         return fault;
     }
@@ -47,7 +47,7 @@ pub fn pattern_fault(pattern: &str, error: &str, of: PatternUse) -> String {
     }
     let rest = position(pattern, error).map(|at| chars_from(pattern, at));
     let quoted = rest.map_or(String::new(), |rest| format!(" at `{}`", shortened(rest)));
-    format!("{reason}{quoted}; {}", advice(pattern, reason, rest.unwrap_or_default(), of))
+    format!("{reason}{quoted}; {}", advice(pattern, reason, rest.unwrap_or_default(), usage))
 }
 
 /// Returns the last line of an error, which contains the reason. The previous lines mark the
@@ -80,7 +80,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Returns what to use instead. `rest` is the expression, starting at the error.
-fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
+fn advice(pattern: &str, reason: &str, rest: &str, usage: PatternUse) -> String {
     /// The advice for each phrase that a reason may contain.
     const BY_REASON: &[(&str, &str)] = &[
         ("unclosed group", r"close it with `)`, or use `\(` for the character"),
@@ -93,7 +93,7 @@ fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
         ("repetition quantifier", r"use, for example, `{2}` or `{1,3}`, or `\{` for the character"),
         ("incomplete escape", r"use `\\` for a backslash"),
     ];
-    let own = grok(pattern, of).or_else(|| group_name(pattern, reason));
+    let own = grok(pattern, usage).or_else(|| group_name(pattern, reason));
     let own = own.or_else(|| atomic(reason, pattern)).or_else(|| escape(reason, rest));
     let by_reason = || BY_REASON.iter().find(|(part, _)| reason.contains(part));
     own.or_else(|| by_reason().map(|(_, advice)| (*advice).to_owned()))
@@ -101,10 +101,10 @@ fn advice(pattern: &str, reason: &str, rest: &str, of: PatternUse) -> String {
 }
 
 /// Returns advice for an expression that contains `%{NAME}`, which is grok syntax.
-fn grok(pattern: &str, of: PatternUse) -> Option<String> {
+fn grok(pattern: &str, usage: PatternUse) -> Option<String> {
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
-    let advice = match of {
+    let advice = match usage {
         PatternUse::Groups => "`%{` is grok syntax; use `format: grok`",
         PatternUse::Condition | PatternUse::Hidden => {
             "`%{` is grok syntax, which only the `parse` transform supports; use a regular \
@@ -172,9 +172,9 @@ fn escape(reason: &str, rest: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn fault(pattern: &str, of: PatternUse) -> String {
+    fn fault(pattern: &str, usage: PatternUse) -> String {
         let error = regex::bytes::Regex::new(pattern).expect_err(pattern).to_string();
-        pattern_fault(pattern, &error, of)
+        pattern_fault(pattern, &error, usage)
     }
 
     /// Each error message contains the reason, its position, and advice that fits the error.

@@ -20,28 +20,28 @@ struct Look {
 }
 
 /// Returns advice for the first look-around in an expression, or [`None`] if there is none.
-pub fn look_around_fault(pattern: &str, of: PatternUse) -> Option<String> {
+pub fn look_around_fault(pattern: &str, usage: PatternUse) -> Option<String> {
     let at = first(pattern)?;
     let (opener, look) = OPENERS.iter().find(|(opener, _)| pattern[at..].starts_with(opener))?;
     let rest = &pattern[at + opener.len()..];
     let inner = &rest[..closing(rest)];
     let name = if look.is_behind { "look-behind" } else { "look-ahead" };
     let written = format!("`{opener}{inner})` is {name}, which is not supported");
-    Some(format!("{written}; {}", look.instead(inner, of)))
+    Some(format!("{written}; {}", look.instead(inner, usage)))
 }
 
 impl Look {
-    fn instead(self, inner: &str, of: PatternUse) -> String {
+    fn instead(self, inner: &str, usage: PatternUse) -> String {
         let rewrite = match (self.is_negative, negated(inner)) {
             // `\b` matches no character, so it changes nothing else.
             (true, _) if WORDS.contains(&inner) => return r"use `\b`".to_owned(),
-            (true, None) => return without(of),
+            (true, None) => return without(usage),
             (true, Some(other)) if self.is_behind => format!("(?:^|{other})"),
             (true, Some(other)) => format!("(?:{other}|$)"),
             (false, _) => inner.to_owned(),
         };
         // Unlike a look-around, the rewrite becomes part of the match.
-        match of {
+        match usage {
             PatternUse::Condition => format!("use `{rewrite}`"),
             PatternUse::Groups if self.is_negative => format!("use `{rewrite}`"),
             PatternUse::Groups => {
@@ -64,8 +64,8 @@ impl Look {
 }
 
 /// Returns advice for a look-around that has no short rewrite.
-fn without(of: PatternUse) -> String {
-    let advice = match of {
+fn without(usage: PatternUse) -> String {
+    let advice = match usage {
         PatternUse::Condition => {
             "match the other cases instead, or exclude the text with another condition"
         }
@@ -87,7 +87,9 @@ fn first(pattern: &str) -> Option<usize> {
             '\\' => is_escaped = true,
             '[' => is_class = true,
             ']' => is_class = false,
-            '(' if !is_class && OPENERS.iter().any(|(of, _)| pattern[at..].starts_with(of)) => {
+            '(' if !is_class
+                && OPENERS.iter().any(|(opener, _)| pattern[at..].starts_with(opener)) =>
+            {
                 return Some(at);
             }
             _ => {}
@@ -171,7 +173,7 @@ mod tests {
     /// A rewrite matches more text than the look-around, so a hidden value needs a group.
     #[test]
     fn what_is_hidden_needs_a_group() {
-        let fault = |pattern: &str, of| look_around_fault(pattern, of).unwrap();
+        let fault = |pattern: &str, usage| look_around_fault(pattern, usage).unwrap();
         let hidden = fault(r"(?<!x)\d{6}", PatternUse::Hidden);
         let advice = "; use `(?:^|[^x])` before a group, `(…)`, for the text to hide: only the \
                       group is hidden";

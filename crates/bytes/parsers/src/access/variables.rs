@@ -27,12 +27,12 @@ pub(super) struct Variable {
 }
 
 impl Variable {
-    pub fn new(name: impl Into<String>, of: Of) -> Variable {
-        Variable { name: name.into(), of, list: false, time: None }
+    pub fn new(name: impl Into<String>, kind: Of) -> Variable {
+        Variable { name: name.into(), of: kind, list: false, time: None }
     }
 
-    pub fn time(name: impl Into<String>, of: Of, format: impl Into<String>) -> Variable {
-        Variable { time: Some(format.into()), ..Variable::new(name, of) }
+    pub fn time(name: impl Into<String>, kind: Of, format: impl Into<String>) -> Variable {
+        Variable { time: Some(format.into()), ..Variable::new(name, kind) }
     }
 }
 
@@ -89,7 +89,7 @@ const FLOATS: &[&str] = &[
 
 /// Returns the variable that nginx calls `name`.
 pub(super) fn nginx(name: &str) -> Variable {
-    let of = match name {
+    let kind = match name {
         "request" => Of::Request,
         "time_local" => {
             return Variable::time(name, Of::Time { spaced: true }, "%d/%b/%Y:%H:%M:%S %z");
@@ -101,7 +101,7 @@ pub(super) fn nginx(name: &str) -> Variable {
         _ => Of::Text,
     };
     let list = name.starts_with("upstream_") || name.ends_with("x_forwarded_for");
-    Variable { list, ..Variable::new(name, of) }
+    Variable { list, ..Variable::new(name, kind) }
 }
 
 /// Returns the variable for an Apache directive, given the letter after `%` and the argument in
@@ -110,7 +110,7 @@ pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     if let Some(argument) = argument {
         return with_argument(letter, argument);
     }
-    let (name, of) = match letter {
+    let (name, kind) = match letter {
         'a' => ("client", Of::Text),
         'A' => ("local_address", Of::Text),
         'b' | 'B' => ("size", Of::Int),
@@ -142,7 +142,7 @@ pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
         }
         _ => return None,
     };
-    Some(Variable::new(name, of))
+    Some(Variable::new(name, kind))
 }
 
 /// Returns the variable for a directive with an argument, such as `%{Referer}i`.

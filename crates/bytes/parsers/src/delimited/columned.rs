@@ -137,7 +137,8 @@ impl Columned {
         if !self.config.fields.is_empty() {
             return ("".into(), None);
         }
-        let kind = self.types.iter().find(|(of, _)| &**of == name).map(|(_, kind)| kind.clone());
+        let kind =
+            self.types.iter().find(|(column, _)| &**column == name).map(|(_, kind)| kind.clone());
         (name.into(), kind)
     }
 }

@@ -3,7 +3,7 @@
 
 /// Returns the definition of a pattern.
 pub fn find(name: &str) -> Option<&'static str> {
-    PATTERNS.iter().find(|(of, _)| *of == name).map(|(_, pattern)| *pattern)
+    PATTERNS.iter().find(|(known, _)| *known == name).map(|(_, pattern)| *pattern)
 }
 
 /// Names and definitions of the standard patterns.

@@ -211,8 +211,12 @@ impl Names {
         name.is_opened =
             self.wanted.separator.is_some() && (is_wanted || self.wanted.has_below(&full));
         name.field = if is_wanted { UNKNOWN } else { UNWANTED };
-        name.cast =
-            self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
+        name.cast = self
+            .wanted
+            .types
+            .iter()
+            .find(|(field, _)| *field == full)
+            .map(|(_, cast)| cast.clone());
         if self.list.len() > NAMES_MAX {
             // The last slot is for names that are not remembered.
             self.list[NAMES_MAX] = name;

@@ -142,7 +142,7 @@ impl JsonPaths {
         let mut indexes = 0..;
         self.each_child(cursor, b']', depth, values, |_| {
             let index = indexes.next();
-            let child = wanted.next_if(|(of, _)| Some(*of) == index);
+            let child = wanted.next_if(|(position, _)| Some(*position) == index);
             Ok(child.map(|(_, child)| *child))
         })?;
         Ok(Kind::Array)

@@ -78,17 +78,17 @@ fn nested_objects_are_flattened() {
 
 #[test]
 fn only_selected_fields_are_kept_and_all_are_validated() {
-    let of = |flatten, list: &[&str]| JsonConfig {
+    let config = |flatten, list: &[&str]| JsonConfig {
         flatten,
         fields: names(list),
         ..JsonConfig::default()
     };
     let line = r#"{"a":1,"b":{"c":2,"d":{"e":3,"f":4}},"bc":5,"d":6}"#;
-    assert_eq!(shown(of(false, &["a", "b"]), line), r#"a=1 b={"c":2,"d":{"e":3,"f":4}}"#);
-    assert_eq!(shown(of(true, &["b"]), line), "b.c=2 b.d.e=3 b.d.f=4");
-    assert_eq!(shown(of(true, &["b.d.f", "d"]), line), "b.d.f=4 d=6");
-    assert_eq!(shown(of(true, &["x"]), line), "");
-    assert_eq!(shown(of(true, &["x"]), r#"{"a":{"b":tru}}"#), "!not_json@10");
+    assert_eq!(shown(config(false, &["a", "b"]), line), r#"a=1 b={"c":2,"d":{"e":3,"f":4}}"#);
+    assert_eq!(shown(config(true, &["b"]), line), "b.c=2 b.d.e=3 b.d.f=4");
+    assert_eq!(shown(config(true, &["b.d.f", "d"]), line), "b.d.f=4 d=6");
+    assert_eq!(shown(config(true, &["x"]), line), "");
+    assert_eq!(shown(config(true, &["x"]), r#"{"a":{"b":tru}}"#), "!not_json@10");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn values_are_cast_to_their_types() {
     let time = Type::Timestamp(Arc::new(Format::new("%Y-%m-%d %H:%M:%S", None).unwrap()));
     let types =
         [("i", Type::Int), ("f", Type::Float), ("s", Type::Text), ("b", Type::Bool), ("t", time)];
-    let types = types.map(|(name, of)| (name.to_owned(), of)).to_vec();
+    let types = types.map(|(name, field_type)| (name.to_owned(), field_type)).to_vec();
     let mut parser = Json::new(&JsonConfig { types, ..JsonConfig::default() }).unwrap();
     let mut shown = |line: &str| {
         let all = parse(&mut parser, &[line.as_bytes()]);
@@ -151,8 +151,8 @@ fn members_without_a_column_share_one_field() {
 
 #[test]
 fn lines_with_new_names_are_parsed_alike() {
-    let of = JsonConfig { fields: names(&["wanted"]), flatten: true, ..JsonConfig::default() };
-    let mut parser = Json::new(&of).unwrap();
+    let config = JsonConfig { fields: names(&["wanted"]), flatten: true, ..JsonConfig::default() };
+    let mut parser = Json::new(&config).unwrap();
     for line in 0..40 {
         let noise: Vec<String> = (0..300).map(|n| format!(r#""{line}-{n}":{{"x":{n}}}"#)).collect();
         let line = format!(r#"{{{},"wanted":{{"a":{line}}}}}"#, noise.join(","));
@@ -187,11 +187,11 @@ fn nesting_is_limited() {
         assert_eq!(show(parser, &"[".repeat(1 << 20)), "!too_deep@64");
         assert_eq!(show(parser, &format!(r#"{{"a":{}"#, "[".repeat(1 << 20))), "!too_deep@68");
     }
-    let of = |depth_max| JsonConfig { depth_max, ..JsonConfig::default() };
-    assert_eq!(shown(of(1), r#"{"a":1}"#), "a=1");
-    assert_eq!(shown(of(1), r#"{"a":[]}"#), "!too_deep@5");
+    let config = |depth_max| JsonConfig { depth_max, ..JsonConfig::default() };
+    assert_eq!(shown(config(1), r#"{"a":1}"#), "a=1");
+    assert_eq!(shown(config(1), r#"{"a":[]}"#), "!too_deep@5");
     assert!(
-        parse_line(&mut Json::new(&of(128)).unwrap(), nested("[", "]", 128).as_bytes()).is_ok()
+        parse_line(&mut Json::new(&config(128)).unwrap(), nested("[", "]", 128).as_bytes()).is_ok()
     );
 }
 

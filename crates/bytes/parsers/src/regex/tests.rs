@@ -6,7 +6,8 @@ use millstream_testkit_random::{Seed, TestSize, property};
 use proptest::prelude::*;
 
 fn parser(pattern: &str, types: &[(&str, Type)]) -> Regex {
-    let types = types.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect();
+    let types =
+        types.iter().map(|(name, field_type)| ((*name).to_owned(), field_type.clone())).collect();
     Regex::new(&RegexConfig { pattern: pattern.into(), types }).unwrap()
 }
 
