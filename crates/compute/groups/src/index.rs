@@ -129,8 +129,8 @@ impl<B: Bucket> Index<B> {
 
 impl<B: Bucket> Part<B> {
     fn insert(&mut self, entry: B::Entry, bits: u32, number: u32) {
-        let [used, of] = B::LOAD;
-        if (self.used + 1) * of > self.buckets.len() * B::ENTRIES * used {
+        let [used, total] = B::LOAD;
+        if (self.used + 1) * total > self.buckets.len() * B::ENTRIES * used {
             let old = std::mem::take(&mut self.buckets);
             self.buckets = vec![B::EMPTY; old.len() + old.len().div_ceil(4).max(1)];
             let entries = old.iter().flat_map(entries);

@@ -120,8 +120,8 @@ pub struct Log<'a> {
 
 /// Defines an enum of reasons, with a list of all variants and their names in metrics.
 macro_rules! reasons {
-    ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$of])*
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $name {
             $($(#[$doc])* $variant,)*

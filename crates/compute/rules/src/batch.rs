@@ -157,7 +157,8 @@ impl Evaluator {
         let batch = Batch::new(&plan.fields, rows.input);
         self.columns.begin(&plan.fields);
         self.keys.begin(plan);
-        let sampling = self.sampling.filter(|of| self.batches.is_multiple_of(of.every.max(1)));
+        let sampling =
+            self.sampling.filter(|sampling| self.batches.is_multiple_of(sampling.every.max(1)));
         let clock = sampling.map(|sampling| sampling.now);
         self.batches += 1;
         self.counts.clear();

@@ -126,9 +126,9 @@ fn more(out: &mut Formatter<'_>, all: usize) -> fmt::Result {
     }
 }
 
-fn count(number: usize, of: &str) -> String {
+fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {of}{plural}")
+    format!("{number} {noun}{plural}")
 }
 
 fn count_of(number: usize, one: &str, several: &str) -> String {

@@ -410,7 +410,10 @@ impl<'b> KeyColumn<'b> {
     fn number(&self, key: u32, field: usize) -> Option<u32> {
         match self.dictionaries.len() {
             1 => Some(key),
-            width => self.keys.get(key as usize * width + field).map(|of| u32::from_le_bytes(*of)),
+            width => self
+                .keys
+                .get(key as usize * width + field)
+                .map(|number| u32::from_le_bytes(*number)),
         }
     }
 
@@ -432,7 +435,9 @@ impl<'b> KeyColumn<'b> {
         match self.dictionaries[..] {
             [] => 0,
             // Plus one, for events that lack the field.
-            [one] => dictionaries.get(one as usize).map_or(0, |of| of.ends.len() + 1),
+            [one] => {
+                dictionaries.get(one as usize).map_or(0, |dictionary| dictionary.ends.len() + 1)
+            }
             _ => self.keys.len() / self.dictionaries.len(),
         }
     }
@@ -443,7 +448,7 @@ impl<'b> KeyColumn<'b> {
         let keys = self.len(dictionaries) as u32;
         let mut ids = Vec::new();
         let number = |key| self.number_key(key, dictionaries, known, &mut ids);
-        let numbers: Vec<u32> = (0..keys).map(number).map(|of| of.unwrap_or(NONE)).collect();
+        let numbers: Vec<u32> = (0..keys).map(number).map(|found| found.unwrap_or(NONE)).collect();
         let others = numbers.iter().filter(|number| **number == NONE).count();
         if others > numbers.len() / RARE_PART {
             frequent.note_poor(self.list);

@@ -242,7 +242,9 @@ fn bulks(tasks: &[TaskPlan], heads: &mut [TaskHead]) -> Vec<Bulk> {
         }
     }
     let mut bulks = Vec::new();
-    for ((test, shape), members) in members.into_iter().filter(|(_, of)| of.len() >= MANY_TASKS) {
+    for ((test, shape), members) in
+        members.into_iter().filter(|(_, tasks)| tasks.len() >= MANY_TASKS)
+    {
         members.iter().for_each(|task| heads[*task].bulk = bulks.len() as u32);
         bulks.push(Bulk { task: members[0] as u32, has_test: test.is_some(), shape });
     }
@@ -286,7 +288,7 @@ struct Planner {
 
 impl Planner {
     fn draft(&mut self, task: &Arc<Task>) -> Result<Draft, InvalidField> {
-        let conjuncts = task.condition.as_ref().map(|of| of.conjuncts()).transpose();
+        let conjuncts = task.condition.as_ref().map(|condition| condition.conjuncts()).transpose();
         let conjuncts = conjuncts.map_err(|fault| InvalidField(fault.to_string()))?;
         let tests: Result<Vec<DraftTest>, InvalidField> =
             conjuncts.into_iter().flatten().map(|test| self.draft_test(task, test)).collect();
@@ -340,7 +342,9 @@ impl Planner {
             let gate = match chosen {
                 Some(at) => {
                     let candidate = draft.tests[at].candidate.as_ref();
-                    Gate::Postings(candidate.map_or(Vec::new(), |of| self.gates.add(number, of)))
+                    Gate::Postings(
+                        candidate.map_or(Vec::new(), |found| self.gates.add(number, found)),
+                    )
                 }
                 None => Gate::Open,
             };

@@ -24,7 +24,7 @@ fn options(options: &[(&str, Option<&str>)], timestamp: Option<i64>) -> String {
     present.collect::<String>() + &time
 }
 
-fn point(point: &Point<'_>, of: &Extra<'_>) -> String {
+fn point(point: &Point<'_>, origin: &Extra<'_>) -> String {
     let value = match point.values {
         Values::Number(value) => format!("{value:?}"),
         Values::Numbers(values) => format!("{values:?}"),
@@ -36,18 +36,18 @@ fn point(point: &Point<'_>, of: &Extra<'_>) -> String {
     let rate =
         if point.sample_rate == 1.0 { String::new() } else { format!(" @{}", point.sample_rate) };
     let time = point.timestamp.map(|seconds| format!(" at {seconds}")).unwrap_or_default();
-    format!("{:?} {} {value}{tags}{rate}{time}{}", point.kind, text(point.name), extra(of))
+    format!("{:?} {} {value}{tags}{rate}{time}{}", point.kind, text(point.name), extra(origin))
 }
 
 impl<'a> Visit<'a> for Recorder {
-    fn point(&mut self, of: Point<'a>, extra: &Extra<'a>) {
-        assert!(!matches!(of.values, Values::Numbers(_)));
-        self.0.push(point(&of, extra));
+    fn point(&mut self, received: Point<'a>, extra: &Extra<'a>) {
+        assert!(!matches!(received.values, Values::Numbers(_)));
+        self.0.push(point(&received, extra));
     }
 
-    fn packed(&mut self, of: &Point<'_>, extra: &Extra<'a>) {
-        assert!(matches!(of.values, Values::Numbers([_, ..])));
-        self.0.push(point(of, extra));
+    fn packed(&mut self, received: &Point<'_>, extra: &Extra<'a>) {
+        assert!(matches!(received.values, Values::Numbers([_, ..])));
+        self.0.push(point(received, extra));
     }
 
     fn event(&mut self, event: &Event<'a>) {
@@ -70,11 +70,11 @@ impl<'a> Visit<'a> for Recorder {
         self.0.push(format!("log {level} {name} {message:?} #{tags} at {unix_ms:?} {fields:?}"));
     }
 
-    fn fault(&mut self, fault: Fault, of: &'a [u8]) {
-        self.0.push(format!("fault {} {}", fault.name(), text(of)));
+    fn fault(&mut self, fault: Fault, bytes: &'a [u8]) {
+        self.0.push(format!("fault {} {}", fault.name(), text(bytes)));
     }
 
-    fn note(&mut self, note: Note, of: &'a [u8]) {
-        self.0.push(format!("note {} {}", note.name(), text(of)));
+    fn note(&mut self, note: Note, bytes: &'a [u8]) {
+        self.0.push(format!("note {} {}", note.name(), text(bytes)));
     }
 }

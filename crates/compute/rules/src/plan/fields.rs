@@ -302,7 +302,7 @@ impl Fields {
 /// Returns the path of a field if the field is a value in this document.
 fn path_in(document: usize, plan: &FieldPlan) -> Option<&Vec<Step>> {
     match (&plan.compute, &plan.field.extraction) {
-        (Compute::Json(of), Extraction::Json { path, .. }) if *of == document => Some(path),
+        (Compute::Json(number), Extraction::Json { path, .. }) if *number == document => Some(path),
         _ => None,
     }
 }

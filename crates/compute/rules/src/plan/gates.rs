@@ -165,7 +165,7 @@ impl Gates {
     /// Returns the index to which a posting belongs.
     pub fn index_of(&self, posting: PostingId) -> Option<&Index> {
         self.indexes.iter().find(|index| match index {
-            Index::Values(index) => index.postings().any(|of| *of == posting),
+            Index::Values(index) => index.postings().any(|other| *other == posting),
             Index::Literals(index) => index.postings.contains(&posting),
         })
     }

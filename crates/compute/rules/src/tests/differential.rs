@@ -123,7 +123,8 @@ type Content<'g> = (Vec<Option<&'g [u8]>>, Vec<u64>);
 /// Returns the keys and words of all groups in key order, except references to sides.
 fn content(groups: &Groups) -> Vec<Content<'_>> {
     let accumulators = groups.layout().accumulators().iter().zip(groups.layout().offsets());
-    let sides = accumulators.filter(|(of, _)| of.is_side()).map(|(_, offset)| *offset);
+    let sides =
+        accumulators.filter(|(accumulator, _)| accumulator.is_side()).map(|(_, offset)| *offset);
     let sides: Vec<usize> = sides.collect();
     let of_group = |group: u32| {
         let keys = (0..groups.keys()).map(|key| groups.key(group, key)).collect();
@@ -158,7 +159,7 @@ impl Tables {
     fn events(&self) -> Option<u64> {
         let tables = self.windows.values().map(|(groups, _)| groups).chain(&self.overflow);
         let of_table = |groups: &Groups| {
-            let is_count = |of: &Accumulator| *of == Accumulator::Count;
+            let is_count = |accumulator: &Accumulator| *accumulator == Accumulator::Count;
             let count = groups.layout().accumulators().iter().position(is_count)?;
             let offset = groups.layout().offsets()[count];
             Some((0..groups.len() as u32).map(|group| groups.words(group)[offset]).sum::<u64>())
@@ -178,8 +179,9 @@ fn compare(
     let mut seen: HashSet<Place> = HashSet::new();
     for (window, (groups, _)) in windows {
         for group in 0..groups.len() as u32 {
-            let key =
-                (0..groups.keys()).map(|of| groups.key(group, of).map(<[u8]>::to_vec)).collect();
+            let key = (0..groups.keys())
+                .map(|index| groups.key(group, index).map(<[u8]>::to_vec))
+                .collect();
             let place = (*window, key);
             let rows = outcome.groups.get(&place).unwrap_or_else(|| panic!("{at}: no {place:?}"));
             for (number, input) in task.inputs.iter().enumerate() {
@@ -292,7 +294,7 @@ fn run(seed: u64) -> usize {
             let outcome = evaluate(task, &table);
             let at = format!(
                 "seed {seed}, table {number}, task {index}: {:?}",
-                task.condition.as_ref().map(|of| of.to_string())
+                task.condition.as_ref().map(|condition| condition.to_string())
             );
             assert_eq!(*found, outcome.rows, "{at}");
             compare(task, &tables[index].windows, &outcome, &table, &at);

@@ -166,7 +166,7 @@ pub fn evaluate(task: &Task, table: &Table) -> Outcome {
         // A field of the task takes precedence over an event field with the same name.
         let fields: Vec<Column> = condition
             .fields()
-            .filter(|path| !own.iter().any(|of| is_prefix(&of.name, path)))
+            .filter(|path| !own.iter().any(|column| is_prefix(&column.name, path)))
             .map(|path| table.texts(path))
             .collect();
         let all: Vec<Column> = own.iter().cloned().chain(fields).collect();
