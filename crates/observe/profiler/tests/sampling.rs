@@ -114,10 +114,11 @@ fn samples_have_the_component_that_the_thread_works_for() {
     burn_three(time);
     let profile = Profile::from(session.stop());
     assert_eq!(profile.raw.components[0], "");
-    let of = |component, function| profile.of_component(component, function);
-    assert!(of("outer", "burn_one") > 0 && of("inner", "burn_three") > 0);
-    assert!(of("", "burn_three") > 0);
-    let other = of("outer", "burn_three") + of("inner", "burn_one") + of("", "burn_one");
+    let samples = |component, function| profile.of_component(component, function);
+    assert!(samples("outer", "burn_one") > 0 && samples("inner", "burn_three") > 0);
+    assert!(samples("", "burn_three") > 0);
+    let other =
+        samples("outer", "burn_three") + samples("inner", "burn_one") + samples("", "burn_one");
     assert_eq!(other, 0, "samples of the wrong component");
 }
 

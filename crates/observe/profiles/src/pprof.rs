@@ -103,7 +103,7 @@ impl Builder {
         let mut samples = Vec::new();
         for (stack, count) in profile.stacks() {
             let places = places(profile, stack);
-            let location_id = places.into_iter().rev().map(|of| self.location(profile, of));
+            let location_id = places.into_iter().rev().map(|place| self.location(profile, place));
             let location_id = location_id.collect();
             let ns = count.saturating_mul(about.interval_ns);
             let value = [count, ns].map(signed).into();
@@ -246,8 +246,8 @@ fn profile_of(message: &Message) -> Result<Profile, ReadError> {
         text.map(String::as_str).ok_or(ReadError::Content("a string is missing"))
     };
     let mut types = Vec::new();
-    for of in &message.sample_type {
-        types.push(text(of.r#type)?);
+    for sample_type in &message.sample_type {
+        types.push(text(sample_type.r#type)?);
     }
     let column = types.iter().position(|name| *name == "samples").unwrap_or(0);
     let event = types.last().ok_or(ReadError::Content("it contains no sample type"))?;

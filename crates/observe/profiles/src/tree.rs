@@ -146,9 +146,9 @@ mod tests {
             (profile(&[("a;b", 3), ("a;x", 1)]), profile(&[("a;b", 1), ("c", 1)]));
         let tree = Tree::of_both(&before, &after);
         let shown = shown(&tree).into_iter();
-        let samples: Vec<_> = shown.map(|(name, _, start, of)| (name, start, of)).collect();
+        let samples: Vec<_> = shown.map(|(name, _, start, counts)| (name, start, counts)).collect();
         let expected = [("a", 0, [4, 1]), ("b", 0, [3, 1]), ("x", 1, [1, 0]), ("c", 1, [0, 1])];
-        assert_eq!(samples, expected.map(|(name, start, of)| (name.to_owned(), start, of)));
+        assert_eq!(samples, expected.map(|(name, start, counts)| (name.to_owned(), start, counts)));
     }
 
     #[test]

@@ -62,11 +62,11 @@ fn a_picture_has_a_rectangle_for_each_frame_as_wide_as_its_share() {
     let svg = svg(&profile(&[("app;f", 3), ("out", 1)]));
     let frame = |title: &str| {
         let line = svg.lines().find(|line| line.contains(title)).unwrap_or_else(|| panic!("{svg}"));
-        let of = |key: &str| {
+        let attribute = |key: &str| {
             let from = line.split(&format!(" {key}=\"")).nth(1).unwrap();
             from.split('"').next().unwrap().parse::<f64>().unwrap()
         };
-        (of("x"), of("width"), of("y"))
+        (attribute("x"), attribute("width"), attribute("y"))
     };
     let (app, f, out) =
         (frame("<title>app"), frame("<title>f (Rust): 3 samples, 75.00 %"), frame("<title>out"));

@@ -86,8 +86,8 @@ mod tests {
     fn of_more_samples_than_the_most_each_stack_has_its_share() {
         let all = Schedule::new(&profile(&[u64::MAX, u64::MAX / 3, 1]), 400);
         let stacks: Vec<u32> = all.map(|sample| sample.stack).collect();
-        let of = |stack: u32| stacks.iter().filter(|of| **of == stack).count();
-        assert!((299..=300).contains(&of(0)) && (99..=100).contains(&of(1)), "{stacks:?}");
-        assert_eq!(of(2), 0);
+        let count = |stack: u32| stacks.iter().filter(|other| **other == stack).count();
+        assert!((299..=300).contains(&count(0)) && (99..=100).contains(&count(1)), "{stacks:?}");
+        assert_eq!(count(2), 0);
     }
 }
