@@ -1,4 +1,4 @@
-//! Acknowledgements: what a segment owes to its source, settled sink by sink.
+//! Acknowledgements: what the agent still owes a source for each segment, tracked per sink.
 
 use crate::ledger::{Issued, Ledger};
 use crate::origin::OriginId;
@@ -9,13 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// The acknowledgement of one segment. Clones share the same debt.
+/// The acknowledgement for one segment. Clones share the same debt.
 ///
 /// The acknowledgement counts open holds per sink. Each sink starts with one hold for the ticket,
-/// which [`Ack::finish`] closes when the chain has run; [`Ack::hold`] opens another hold for each
-/// payload. When the last hold of a sink closes, the ledger gets the worst outcome. If the
-/// acknowledgement drops while holds are open (a panic, a lost batch), the range is *abandoned* for
-/// those sinks.
+/// which [`Ack::finish`] closes after the chain has run; [`Ack::hold`] opens another hold for each
+/// payload. When a sink's last hold closes, the ledger receives the worst outcome. If the
+/// acknowledgement is dropped while holds are open (a panic, a lost batch), the range is
+/// *abandoned* for those sinks.
 #[derive(Clone)]
 pub struct Ack(Arc<Debt>);
 
@@ -26,7 +26,7 @@ struct Debt {
     states: Box<[State]>,
 }
 
-/// Open holds, and the worst outcome of the closed holds.
+/// The number of open holds, and the worst outcome among the closed holds.
 pub(crate) struct State {
     open: AtomicU32,
     worst: AtomicU8,
@@ -57,11 +57,11 @@ impl State {
 }
 
 impl Ledger {
-    /// Records that `range` of `origin` is sent to `sinks`, and returns the acknowledgement of the
-    /// range.
+    /// Records that `range` of `origin` was sent to `sinks`, and returns the acknowledgement for
+    /// the range.
     ///
-    /// Ranges of one origin and sink do not overlap, except that a reread replaces the abandoned
-    /// range. The origin must be open.
+    /// Ranges with the same origin and sink do not overlap, except that a reread replaces the
+    /// abandoned range. The origin must be open.
     pub fn issue(
         self: &Arc<Self>,
         origin: OriginId,
@@ -87,24 +87,24 @@ impl Ack {
         self.0.issued.range.clone()
     }
 
-    /// Returns how often this range was abandoned before.
+    /// Returns how many times this range has been abandoned.
     pub fn attempt(&self) -> u8 {
         self.0.issued.attempt
     }
 
-    /// Closes the ticket's hold of every sink, after the chain has run.
+    /// Closes the ticket's hold for every sink, after the chain has run.
     pub fn finish(&self) {
         self.finish_for(self.0.sinks);
     }
 
-    /// Closes the ticket's hold of the sinks in `done`, after the chain to them has run. Call it
+    /// Closes the ticket's hold for the sinks in `done`, after the chain to them has run. Call it
     /// once per sink.
     pub fn finish_for(&self, done: SinkSet) {
         let sinks = self.0.sinks & done;
         sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
     }
 
-    /// Returns the range undelivered: the source reads it again.
+    /// Returns the range undelivered, so that the source rereads it.
     pub fn give_back(&self) {
         self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Returned));
     }
@@ -114,12 +114,12 @@ impl Ack {
         self.0.issued.origin()
     }
 
-    /// Opens another hold for a sink of the segment.
+    /// Opens another hold for a sink that receives the segment.
     pub(crate) fn open(&self, sink: SinkIndex) {
         self.0.state(sink).hold();
     }
 
-    /// Closes a hold for a sink of the segment.
+    /// Closes a hold for a sink that receives the segment.
     pub(crate) fn close(&self, sink: SinkIndex, outcome: Outcome) {
         self.0.close(sink, outcome);
     }
@@ -129,12 +129,12 @@ impl Ack {
         self.0.ledger.is_stale(&self.0.issued, sink)
     }
 
-    /// Returns whether everything before the segment is counted.
+    /// Returns whether the merge transform has counted everything before the segment.
     pub(crate) fn is_next(&self, sink: SinkIndex) -> bool {
         self.0.ledger.is_next(&self.0.issued, sink)
     }
 
-    /// Notes that a merge transform has counted the segment.
+    /// Records that a merge transform has counted the segment.
     pub(crate) fn take(&self, sink: SinkIndex) {
         self.0.ledger.take(&self.0.issued, sink);
     }

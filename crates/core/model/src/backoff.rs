@@ -1,18 +1,18 @@
-//! Pauses between retries, growing and random. Randomness keeps many agents that lost the same
-//! endpoint from returning to it at the same moment.
+//! Pauses between retries, which grow and are randomized. Randomness keeps agents that lost the
+//! same endpoint from all returning to it at the same moment.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 use std::time::Duration;
 
-/// Fraction of the longest pause that every pause lasts at least, so that retries never become a
-/// busy loop.
+/// Minimum length of a pause, as a fraction of the longest possible pause, so that retries never
+/// become a busy loop.
 const FIXED_PART: f64 = 0.25;
 
 /// Counts consecutive failures and returns how long to wait before the next attempt.
 ///
-/// The longest pause is as long as all earlier pauses together, so a recovered endpoint is noticed
-/// after at most twice its outage. Doubling the step with each failure gives this bound only if
-/// little of the pause is random ("equal jitter" of "Exponential Backoff And Jitter", AWS
+/// The longest possible pause equals the sum of all previous pauses, so a recovered endpoint is
+/// noticed after at most twice its outage. Doubling the step with each failure gives this bound
+/// only if little of the pause is random ("equal jitter" in "Exponential Backoff And Jitter", AWS
 /// Architecture Blog, 2015), and then hosts stay synchronized for longer.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
@@ -21,7 +21,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Counts a failure and returns the pause after it. `random` is uniform over all of `u32`.
+    /// Counts a failure and returns the pause that follows it. `random` is uniform over all of
+    /// `u32`.
     pub fn next(&mut self, random: u32) -> Duration {
         let part = f64::from(random) / f64::from(u32::MAX);
         let longest = self.waited.clamp(BACKOFF_MIN, BACKOFF_MAX);
@@ -36,7 +37,7 @@ impl Backoff {
         *self = Backoff::default();
     }
 
-    /// Returns the failures since the last success.
+    /// Returns the number of failures since the last success.
     pub fn failures(&self) -> u32 {
         self.failures
     }

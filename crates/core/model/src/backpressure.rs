@@ -1,18 +1,17 @@
-//! Backpressure of a sink, as the sink's lanes see it.
+//! A sink's backpressure, as the sink's lanes see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Whether the inputs of a lane wait until its sink has delivered more. The engine sets the flag. A
-/// lane with a batch that is not full then sends the batch at once, since no event arrives to fill
-/// it.
+/// Whether a lane's inputs wait until its sink has delivered more. The engine sets the flag. If the
+/// flag is set, a lane sends a partly filled batch at once, since no event arrives to fill it.
 #[derive(Debug, Default)]
 pub struct Backpressure {
     reasons: AtomicU8,
-    /// Whether a lane waits for events and must be woken.
+    /// Whether a lane is waiting for events and must be woken.
     is_watched: AtomicBool,
 }
 
-/// Reason why the inputs of a lane wait.
+/// Reason why a lane's inputs wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BackpressureReason {
@@ -20,26 +19,26 @@ pub enum BackpressureReason {
     Source = 1,
     /// The sink's buffer is full and drops new events.
     Drops = 2,
-    /// Entries of the disk buffer wait for room in the queue.
+    /// Entries in the disk buffer wait for room in the queue.
     DiskBuffer = 4,
 }
 
 impl Backpressure {
-    /// Returns whether anything waits. If nothing waits, the next [`Backpressure::set`] that
-    /// changes this returns true, so that its caller wakes the lane.
+    /// Returns whether any input waits. If none does, the next [`Backpressure::set`] that changes
+    /// this returns true, so that its caller wakes the lane.
     pub fn watch(&self) -> bool {
         // The flag is stored before the reasons are read; `set` stores the reasons before it reads
-        // the flag. So at least one side sees the other's store.
+        // the flag. So at least one side sees the other side's store.
         self.is_watched.store(true, Ordering::SeqCst);
         self.is_on()
     }
 
-    /// Returns whether anything waits.
+    /// Returns whether any input waits.
     pub fn is_on(&self) -> bool {
         self.reasons.load(Ordering::SeqCst) != 0
     }
 
-    /// Sets whether something waits for a reason; returns whether the caller must wake a lane.
+    /// Sets whether an input waits for `reason`; returns whether the caller must wake a lane.
     pub fn set(&self, reason: BackpressureReason, waits: bool) -> bool {
         let bit = reason as u8;
         let is_set = self.reasons.load(Ordering::SeqCst) & bit != 0;

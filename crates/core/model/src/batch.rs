@@ -1,8 +1,8 @@
-//! Batches: many events of one source, by column, over shared read blocks.
+//! Batches: many events from one source, stored by column over shared read blocks.
 //!
 //! Rows are grouped in *segments*, one per origin, in read order. The text of a row, and of each
-//! field found in the row, is a slice of the read block; nothing is copied. An optional *selection*
-//! bitmap marks the rows that remain, so that a filter costs one bitmap.
+//! field found in the row, is a slice of the read block, so nothing is copied. An optional
+//! *selection* bitmap marks the rows that remain, so that a filter costs one bitmap.
 
 mod id;
 mod message;
@@ -19,12 +19,11 @@ use bytes::Bytes;
 pub use id::EventId;
 pub use message::LINE;
 
-/// Name of the metadata column with the container stream that wrote the event: `stdout` or
-/// `stderr`.
+/// Name of the metadata column for the container stream that wrote the event: `stdout` or `stderr`.
 pub const STREAM: &str = "meta.stream";
 
-/// Name of the metadata column that tells whether the end of an event is missing, according to its
-/// container runtime.
+/// Name of the metadata column that says whether the event is partial: according to the container
+/// runtime, its end is missing.
 pub const PARTIAL: &str = "meta.partial";
 
 use millstream_columns::{Cell, Column, Columns, Kind, Value};
@@ -38,18 +37,18 @@ static MESSAGE: LazyLock<Arc<str>> = LazyLock::new(|| "message".into());
 /// Name of the column that holds the ids.
 static ID: LazyLock<Arc<str>> = LazyLock::new(|| "id".into());
 
-/// Properties that all events of a source share.
+/// Properties that all events from a source share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceInfo {
     /// The component id.
     pub id: String,
-    /// Host name of the events.
+    /// Host name in the events.
     pub host: String,
-    /// Constant fields of every event.
+    /// Constant fields added to every event.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The rows of a batch from one origin: consecutive, in offset order.
+/// The rows of a batch that come from one origin: consecutive, in offset order.
 #[derive(Clone)]
 pub struct Segment {
     /// Origin of the rows.
@@ -58,10 +57,10 @@ pub struct Segment {
     pub first_row: usize,
     /// Number of rows.
     pub rows: usize,
-    /// Number that gives a row's offset in the origin when added (wrapping) to its start in the
-    /// block.
+    /// Number to add (wrapping) to a row's start in the block to get the row's offset in the
+    /// origin.
     pub shift: u64,
-    /// The segment's debt to its source.
+    /// The acknowledgement that the segment owes to its source.
     pub ack: Ack,
 }
 
@@ -71,33 +70,33 @@ impl Segment {
     }
 }
 
-/// Many events of one source. Cloning is cheap: columns are shared.
+/// Many events from one source. Cloning is cheap: columns are shared.
 #[derive(Clone)]
 pub struct Batch {
-    /// Properties that all events of the batch share.
+    /// Properties that all events in the batch share.
     pub source: Arc<SourceInfo>,
-    /// Sinks that get the batch; the other sinks already have these events.
+    /// Sinks that receive the batch; the other sinks already have these events.
     pub sinks: SinkSet,
     /// The block that was read; `starts` are positions in it.
     pub block: Bytes,
-    /// Rows by origin.
+    /// Rows grouped by origin.
     pub segments: Arc<[Segment]>,
     /// Start of each row in the block, in bytes.
     pub starts: ScalarBuffer<u32>,
     /// Offset of each row in its origin, in bytes. `None` if the offset follows from the row's
-    /// start; text that was decoded on its way into the block needs explicit offsets.
+    /// start. Text that was decoded on its way into the block needs explicit offsets.
     pub offsets: Option<ScalarBuffer<u64>>,
-    /// Index of each row among the events of its record, counted from 0; `None` if each record is
+    /// Index of each row among the events from its record, counted from 0; `None` if each record is
     /// one event.
     pub ordinals: Option<ScalarBuffer<u32>>,
     /// Ids that arrived with the records, such as in a header; a row without an id is identified by
-    /// its position. `None` if all rows lack an id. Every cell is text or absent.
+    /// its position. `None` if no row has an id. Every cell is text or absent.
     pub ids: Option<Column>,
-    /// The line of each row, without its line end. Every cell is text. The line is the message of
-    /// events without a field `message`: see [`Batch::message_column`].
+    /// The line of each row, without its line ending. Every cell is text. The line is the message
+    /// of events without a `message` field: see [`Batch::message_column`].
     pub message: Column,
     /// Rows whose line is a field of the event; `None` means all rows. A line that was parsed into
-    /// fields need not be encoded again. Codecs that write the line ignore this.
+    /// fields does not have to be encoded in addition. Codecs that write the line ignore this.
     pub shown: Option<BooleanBuffer>,
     /// Fields that were parsed from the rows or added to them.
     pub fields: Columns,
@@ -108,10 +107,10 @@ pub struct Batch {
     pub selection: Option<BooleanBuffer>,
     /// Rows truncated at `max_line`, ascending.
     pub truncated: Arc<[u32]>,
-    /// The header line of the file that names the columns of all rows, without its line end. `None`
-    /// if it is unknown, if the file has none, or if no component asks for it.
+    /// The file's header line, which names the columns of all rows, without its line ending. `None`
+    /// if the header is unknown, if the file has none, or if no component asks for it.
     pub header: Option<Arc<str>>,
-    /// Wall clock when the block was read, in nanoseconds since 1970.
+    /// Wall clock time when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
     /// Event time of each row in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` if no
     /// transform parsed times.
@@ -179,8 +178,8 @@ impl Batch {
         self.runs(0, self.rows()).map(sum).sum()
     }
 
-    /// Returns the time of a row in nanoseconds since 1970: the event time if known, else the read
-    /// time.
+    /// Returns the time of a row in nanoseconds since 1970: the event time if it is known, else the
+    /// read time.
     pub fn event_ns(&self, row: usize) -> i64 {
         let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
         if own == TIME_UNKNOWN { self.read_ns } else { own }
@@ -191,7 +190,7 @@ impl Batch {
         self.shown.as_ref().is_none_or(|shown| shown.value(row))
     }
 
-    /// Returns the value of one of this batch's columns in a row.
+    /// Returns the value in a row of one of this batch's columns.
     #[inline(always)]
     pub fn value<'a>(&'a self, column: &'a Column, row: usize) -> Value<'a> {
         column.value(&self.block, row)
@@ -205,12 +204,12 @@ impl Batch {
         }
     }
 
-    /// Returns the index of a row among the events of its record, counted from 0.
+    /// Returns the index of a row among the events from its record, counted from 0.
     pub fn ordinal(&self, row: usize) -> u32 {
         self.ordinals.as_ref().map_or(0, |ordinals| ordinals[row])
     }
 
-    /// Returns the position of a row, which stays the same whenever the row is read again.
+    /// Returns the position of a row, which stays the same whenever the row is reread.
     pub fn event_id(&self, segment: &Segment, row: usize) -> EventId {
         let (offset, ordinal) = (self.offset(segment, row), self.ordinal(row));
         EventId { origin: segment.origin.id, offset, ordinal }
@@ -236,7 +235,7 @@ pub enum LongLine {
 }
 
 impl LongLine {
-    /// Counts `cuts` long lines that were treated according to `self`.
+    /// Counts `cuts` long lines that were handled according to `self`.
     pub fn count(self, counters: &Counters, cuts: u64) {
         match self {
             LongLine::Truncate => counters.noted("truncated", cuts),
@@ -246,27 +245,27 @@ impl LongLine {
     }
 }
 
-/// Number of lines that [`BatchBuilder::lines_before_nul`] added, and of their cuts.
+/// Counts of the lines that [`BatchBuilder::lines_before_nul`] added, and of their cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddedLines {
     /// Number of lines.
     pub lines: usize,
-    /// Number of cuts of long lines.
+    /// Number of cuts in long lines.
     pub cuts: u64,
 }
 
-/// Collects lines of one block into a batch.
+/// Collects lines from one block into a batch.
 #[derive(Default)]
 pub struct BatchBuilder {
     texts: Vec<Cell>,
     starts: Vec<u32>,
     segments: Vec<Segment>,
     truncated: Vec<u32>,
-    /// Explicit offsets, up to the last row that has one; empty if all rows lack one.
+    /// Explicit offsets, up to the last row that has one; empty if no row has one.
     offsets: Vec<u64>,
-    /// Explicit times, up to the last row that has one; empty if all rows lack one.
+    /// Explicit times, up to the last row that has one; empty if no row has one.
     times: Vec<i64>,
-    /// Received ids, up to the last row that has one; empty if all rows lack one.
+    /// Received ids, up to the last row that has one; empty if no row has one.
     ids: Vec<Cell>,
 }
 
@@ -290,14 +289,14 @@ impl BatchBuilder {
         !self.segments.is_empty()
     }
 
-    /// Returns whether the batch cannot take another row.
+    /// Returns whether the batch is full and cannot take another row.
     pub fn is_full(&self) -> bool {
         self.rows() >= BATCH_ROWS_MAX
     }
 
-    /// Adds the lines of `block` that end at `newlines` (positions of `\n`), the first starting at
-    /// `from`. A carriage return before the newline belongs to the line end; any other carriage
-    /// return is data. `long` selects the treatment of lines over `line_max` bytes. Returns the
+    /// Adds the lines in `block` that end at `newlines` (positions of `\n`), the first starting at
+    /// `from`. A carriage return before the newline belongs to the line ending; any other carriage
+    /// return is data. `long` selects how lines over `line_max` bytes are handled. Returns the
     /// number of cuts.
     pub fn lines(
         &mut self,
@@ -352,8 +351,8 @@ impl BatchBuilder {
         AddedLines { lines: newlines.len(), cuts }
     }
 
-    /// Adds a line over `line_max` bytes, cut or dropped as `long` says. Returns the number of
-    /// cuts.
+    /// Adds a line longer than `line_max` bytes, cut or dropped as `long` says. Returns the number
+    /// of cuts.
     #[cold]
     pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) -> u64 {
         self.long_rows(line, start, line_max, long, Self::row)
@@ -408,14 +407,14 @@ impl BatchBuilder {
         self.starts.push(start as u32);
     }
 
-    /// Adds a row of decoded text; `offset` is its start in the origin.
+    /// Adds a row of decoded text that starts at `offset` in its origin.
     pub fn row_at(&mut self, text: &[u8], start: usize, offset: u64) {
         self.offsets.resize(self.rows(), OFFSET_FROM_START);
         self.offsets.push(offset);
         self.row(text, start);
     }
 
-    /// Sets the start of the last row in its origin.
+    /// Sets the offset of the last row in its origin.
     pub fn offset(&mut self, offset: u64) {
         let Some(last) = self.rows().checked_sub(1) else { return };
         self.offsets.resize(last, OFFSET_FROM_START);
@@ -437,7 +436,7 @@ impl BatchBuilder {
         self.ids.push(Cell::new(Kind::Text, start, len));
     }
 
-    /// Returns the acknowledgements of all segments.
+    /// Returns the acknowledgements for all segments.
     pub fn acks(&self) -> impl Iterator<Item = &Ack> {
         self.segments.iter().map(|segment| &segment.ack)
     }
@@ -449,7 +448,7 @@ impl BatchBuilder {
         self.segments.push(Segment { origin, first_row, rows, shift, ack });
     }
 
-    /// Builds the batch over `block`, which must hold the bytes of all rows.
+    /// Builds the batch over `block`, which must contain the bytes of all rows.
     pub fn finish(
         mut self,
         block: Bytes,
@@ -483,7 +482,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Takes the offset of every row, if at least one row has an explicit offset.
+    /// Takes the offsets of all rows, if at least one row has an explicit offset.
     fn take_offsets(&mut self) -> Option<ScalarBuffer<u64>> {
         let mut offsets = std::mem::take(&mut self.offsets);
         if offsets.is_empty() {
@@ -501,7 +500,7 @@ impl BatchBuilder {
         Some(offsets.into())
     }
 
-    /// Takes the time of every row, if at least one row has a time.
+    /// Takes the times of all rows, if at least one row has a time.
     fn take_times(&mut self) -> Option<ScalarBuffer<i64>> {
         let mut times = std::mem::take(&mut self.times);
         if times.is_empty() {
@@ -511,7 +510,7 @@ impl BatchBuilder {
         Some(times.into())
     }
 
-    /// Takes the id of every row, if at least one row has an id.
+    /// Takes the ids of all rows, if at least one row has an id.
     fn take_ids(&mut self) -> Option<Column> {
         let mut ids = std::mem::take(&mut self.ids);
         if ids.is_empty() {

@@ -22,7 +22,7 @@ impl BlockPool {
         Arc::default()
     }
 
-    /// Returns a block of at least `bytes`, paid for by `permit`.
+    /// Returns a block of at least `bytes` bytes, whose memory `permit` accounts for.
     pub fn block(self: &Arc<Self>, bytes: usize, permit: Permit) -> Block {
         let reused = (bytes <= BLOCK_BYTES).then(|| self.blocks.lock().pop()).flatten();
         let memory = reused.unwrap_or_else(|| vec![0; bytes.max(BLOCK_BYTES)]);
@@ -34,8 +34,8 @@ impl BlockPool {
         self.buffers.lock().pop().unwrap_or_default()
     }
 
-    /// Makes an encoded buffer shareable. When its last slice drops, its memory returns to the pool
-    /// and its bytes to the grant.
+    /// Makes an encoded buffer shareable. When its last slice is dropped, its memory returns to the
+    /// pool and its bytes to the grant.
     pub fn freeze(self: &Arc<Self>, buffer: Vec<u8>, permit: Permit) -> Bytes {
         Bytes::from_owner(Buffer { memory: buffer, pool: self.clone(), _permit: permit })
     }
@@ -43,7 +43,7 @@ impl BlockPool {
     /// Returns an unused buffer to the pool.
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // A rare huge payload must not stay resident forever.
+        // A rare, huge payload must not stay resident forever.
         if buffer.capacity() <= 16 * BLOCK_BYTES {
             recycle(&self.buffers, buffer);
         }

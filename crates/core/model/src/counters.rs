@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Maximum number of characters of a last error.
+/// Maximum number of characters kept from the last error.
 const LAST_ERROR_CHARS_MAX: usize = 400;
 
 /// Counters of one component, updated by every thread without waiting. Drops and waits are also
 /// recorded as events.
 #[derive(Default)]
 pub struct Counters {
-    /// The component as recorded events name it.
+    /// The component as it appears in recorded events.
     subject: OnceLock<Subject>,
-    /// The component as profiles name it.
+    /// The component as it appears in profiles.
     component: Component,
     received_events: AtomicU64,
     received_bytes: AtomicU64,
@@ -56,7 +56,7 @@ pub struct HeldFiles {
     pub files: u64,
     /// Size of the files on disk, in bytes.
     pub bytes: u64,
-    /// Limit of the size on disk, in bytes.
+    /// Limit on the size on disk, in bytes.
     pub bytes_max: u64,
 }
 
@@ -74,14 +74,14 @@ pub struct CountersSnapshot {
     /// Busy time of all threads, in seconds.
     pub busy_seconds: f64,
     /// Busy time of workers, in seconds: reading, transforming and encoding. The rest of the busy
-    /// time belongs to deliveries, receivers and calls of operators, and may be mostly waiting.
+    /// time belongs to deliveries, receivers and operator calls, and may be mostly waiting.
     pub worker_seconds: f64,
     /// Busy share of the last sampling interval.
     pub utilization_ratio: f64,
     /// Series that a metric source holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u64>,
-    /// Number of times that a consumer group assigned partitions to a source or revoked some.
+    /// Number of times that a consumer group assigned partitions to a source or revoked partitions.
     #[serde(skip_serializing_if = "is_zero")]
     pub rebalances: u64,
     /// Time spent waiting, in seconds, by cause.
@@ -97,18 +97,18 @@ pub struct CountersSnapshot {
     /// Deleted files that a source holds; `None` for components that never hold files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldFiles>,
-    /// Finished files of a source. Its open origins do not include them.
+    /// Number of a source's finished files. Its open origins do not include them.
     #[serde(skip_serializing_if = "is_zero")]
     pub finished_files: u64,
     /// Errors, by type.
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
-    /// Events of a sink that its endpoint has accepted in requests; some may belong to batches that
+    /// Events that the sink's endpoint has accepted in requests; some may belong to batches that
     /// are not settled. 0 for sinks that do not count accepted events.
     #[serde(skip_serializing_if = "is_zero")]
     pub accepted_events: u64,
-    /// Reason of the last refusal or failure; `None` before the first one.
+    /// Reason for the last refusal or failure; `None` before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Time from the end of each window until its results are emitted; `None` for components
@@ -140,7 +140,7 @@ fn read<T: Copy, U>(
 }
 
 impl Counters {
-    /// Returns counters of a component.
+    /// Returns the counters for the component `id`.
     pub fn of(id: &str) -> Counters {
         let (subject, component) = (Subject::component(id).into(), Component::named(id));
         Counters { subject, component, ..Counters::default() }
@@ -153,7 +153,7 @@ impl Counters {
         self.component.enter()
     }
 
-    /// Returns the component as recorded events name it.
+    /// Returns the component as it appears in recorded events.
     pub fn subject(&self) -> &Subject {
         self.subject.get_or_init(|| Subject::component(""))
     }
@@ -206,7 +206,7 @@ impl Counters {
         add(&self.waits, what, time);
     }
 
-    /// Counts waiting time that ends now and that kept a limit per second.
+    /// Counts a wait that ends now and that enforced a limit per second.
     pub fn throttled(&self, what: &'static str, time: Duration, limit: f64) {
         self.waited(what, time);
         let timer = recorder::start(EventKind::Throttle).earlier(time);
@@ -221,7 +221,7 @@ impl Counters {
         }
     }
 
-    /// Counts events that failed for `reason` and that the option `on_error` drops.
+    /// Counts events that failed for `reason` and that the `on_error` option drops.
     pub fn dropped_on_error(&self, reason: &'static str, events: u64) {
         self.dropped(reason, events);
         if events > 0 {
@@ -241,12 +241,13 @@ impl Counters {
         *self.held.lock() = Some(held);
     }
 
-    /// Sets the number of finished files of a source. Its open origins do not include them.
+    /// Sets the number of a source's finished files. Its open origins do not include them.
     pub fn set_finished_files(&self, files: u64) {
         self.finished_files.store(files, Relaxed);
     }
 
-    /// Shows drop reasons at 0 from the start, so that alerts see the first increase.
+    /// Exposes drop reasons with a count of 0 from the start, so that alerts see the first
+    /// increase.
     pub fn register_drop_reasons(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
     }
@@ -267,7 +268,7 @@ impl Counters {
         add(&self.errors, kind, 1);
     }
 
-    /// Counts `errors` errors of a kind.
+    /// Adds `errors` to the count of errors of a kind.
     pub fn errors(&self, kind: &'static str, errors: u64) {
         if errors > 0 {
             add(&self.errors, kind, errors);
@@ -279,12 +280,13 @@ impl Counters {
         self.accepted_events.fetch_add(events, Relaxed);
     }
 
-    /// Returns the time that requests spend at the endpoint, for a sink that counts it.
+    /// Returns the tracker of the time that requests spend at the endpoint. It stays unused unless
+    /// the sink counts its requests.
     pub fn flights(&self) -> &Arc<Flights> {
         &self.flights
     }
 
-    /// Keeps the reason of a refusal or failure until the next one: a line of at most 400
+    /// Stores the reason for a refusal or failure until the next one, as one line of at most 400
     /// characters, without control characters and secrets.
     pub fn set_last_error(&self, text: &str) {
         let text = secrets::mask(text);

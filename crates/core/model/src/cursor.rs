@@ -1,24 +1,24 @@
-//! Read positions in an origin: one cursor, unless its sinks are at different positions.
+//! Read positions in an origin: a single cursor, unless the sinks are at different positions.
 //!
-//! After a restart each sink resumes from its checkpoint. A blocked sink is *detached*: it keeps a
-//! cursor where it stopped while the others continue. An abandoned range is read again. A cursor
-//! over the same origin represents each of these cases, and cursors that meet merge.
+//! After a restart, each sink resumes from its checkpoint. A blocked sink is *detached*: it keeps a
+//! cursor at the position where it stopped while the others continue. An abandoned range is reread.
+//! Each of these cases is a cursor over the same origin, and cursors that meet merge.
 
 use crate::ledger::Reread;
 use crate::sinkset::{SinkIndex, SinkSet};
 
-/// A read position for some sinks.
+/// A read position that some sinks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Offset of the next byte to read; always the start of a line.
     pub position: u64,
-    /// Offset at which the cursor began.
+    /// Offset at which the cursor started.
     pub begin: u64,
     /// Offset at which the cursor ends; set for an abandoned range.
     pub until: Option<u64>,
-    /// Sinks that get what the cursor reads.
+    /// Sinks that receive the data that the cursor reads.
     pub sinks: SinkSet,
-    /// Number of times that the range was abandoned before.
+    /// Number of times that the range has been abandoned.
     pub attempt: u8,
 }
 
@@ -30,7 +30,7 @@ pub struct Choice {
     /// The cursor itself.
     pub cursor: Cursor,
     /// Offset that the read must not pass: the end of the range, or the position of the next
-    /// cursor, so that the two meet exactly.
+    /// cursor, so that the two cursors meet exactly.
     pub limit: Option<u64>,
 }
 
@@ -81,8 +81,8 @@ impl Cursors {
     }
 
     /// Picks a cursor whose sinks are all `ready`, round robin. If the cursor rereads a range, the
-    /// lowest range that the same sinks reread comes first: a merge transform returns every range
-    /// behind a missing one.
+    /// lowest range that the same sinks reread comes first, because a merge transform returns every
+    /// range after a missing one.
     ///
     /// A cursor that waits only for `blocked` sinks is split first: the blocked sinks keep a
     /// separate cursor, and the others continue. Cursors at `end` have nothing to read and are
@@ -143,7 +143,7 @@ impl Cursors {
         self.join();
     }
 
-    /// Returns all sinks of all cursors.
+    /// Returns the sinks of all cursors.
     pub fn sinks(&self) -> SinkSet {
         self.list.iter().fold(SinkSet::EMPTY, |all, c| all | c.sinks)
     }

@@ -1,4 +1,4 @@
-//! Errors, typed by how the caller must react.
+//! Errors, with one type for each way in which the caller must react.
 
 use crate::kind::Kind;
 use crate::secrets;
@@ -13,8 +13,7 @@ pub enum BuildError {
     /// The value of one option is invalid.
     #[error("{0}")]
     Option(OptionError),
-    /// The combination of options is invalid. The text says what is wrong and what to write
-    /// instead.
+    /// The combination of options is invalid. The text says what is wrong and what to use instead.
     #[error("{0}")]
     Options(String),
     /// A socket cannot be opened at an address.
@@ -23,7 +22,7 @@ pub enum BuildError {
     /// The Kafka client rejects its settings.
     #[error("{0}")]
     Producer(String),
-    /// The system has no random numbers for ids.
+    /// The system cannot provide random numbers for ids.
     #[error("{0}")]
     Random(#[source] io::Error),
     /// A thread of the component cannot be started.
@@ -32,14 +31,14 @@ pub enum BuildError {
     /// The checkpoint store cannot be read.
     #[error("cannot read the checkpoint store: {0}")]
     Store(#[source] io::Error),
-    /// A component of a configuration cannot be built.
+    /// One of the configured components cannot be built.
     #[error("{kind} {id}: {error}")]
     Component {
         /// Kind of the component.
         kind: Kind,
         /// Id of the component.
         id: String,
-        /// Why it cannot be built.
+        /// Reason why the component cannot be built.
         #[source]
         error: Box<BuildError>,
     },
@@ -48,29 +47,30 @@ pub enum BuildError {
 /// An error in an option of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// JSON pointer of the option, relative to the options of the component; empty for all options.
+    /// JSON pointer to the option, relative to the component's options; empty for the options as a
+    /// whole.
     pub pointer: String,
-    /// Description of the fault.
+    /// Description of the problem.
     pub what: String,
-    /// Advice on what to write instead; may be empty.
+    /// Advice on what to use instead; may be empty.
     pub advice: String,
 }
 
 impl OptionError {
-    /// Creates an error from a message of the form "what is wrong; what to write instead".
+    /// Creates an error from a message of the form "what is wrong; what to use instead".
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> OptionError {
         let message = message.into();
         let (what, advice) = message.split_once("; ").unwrap_or((&message, ""));
         OptionError { pointer: pointer.into(), what: what.to_owned(), advice: advice.to_owned() }
     }
 
-    /// Returns the message: "what is wrong; what to write instead".
+    /// Returns the message: "what is wrong; what to use instead".
     pub fn message(&self) -> String {
         let separator = if self.advice.is_empty() { "" } else { "; " };
         format!("{}{separator}{}", self.what, self.advice)
     }
 
-    /// Returns the same error for options that are below `pointer`.
+    /// Returns the same error for options nested under `pointer`.
     pub fn below(self, pointer: &str) -> OptionError {
         OptionError { pointer: format!("{pointer}{}", self.pointer), ..self }
     }
@@ -91,7 +91,7 @@ impl From<OptionError> for BuildError {
     }
 }
 
-/// Returns a message without secrets, because an endpoint or a library may quote its input.
+/// Returns the message with secrets masked, because an endpoint or a library may quote its input.
 fn masked(message: impl Into<String>) -> String {
     let message = message.into();
     match secrets::mask(&message) {
@@ -106,7 +106,7 @@ fn masked(message: impl Into<String>) -> String {
 pub struct ComponentError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// Description of the error as text for a person.
+    /// Human-readable description of the error.
     pub message: String,
 }
 
@@ -123,14 +123,13 @@ impl ComponentError {
 pub struct DeliverError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// Description of the failure as text for a person.
+    /// Human-readable description of the failure.
     pub message: String,
-    /// Whether the same payload may be accepted later.
+    /// Whether the endpoint may accept the same payload later.
     pub retry: bool,
     /// Pause that the endpoint asked for, if any.
     pub retry_after: Option<Duration>,
-    /// The status of an HTTP response, or the negative number of a system error; 0 for other
-    /// errors.
+    /// The status of an HTTP response, or a negated system error number; 0 for other errors.
     pub code: i64,
 }
 
@@ -140,17 +139,17 @@ impl DeliverError {
         DeliverError { kind, message: masked(message), retry: true, retry_after: None, code: 0 }
     }
 
-    /// Creates the error of a permanently rejected payload. Secrets in the message are masked.
+    /// Creates the error for a permanently rejected payload. Secrets in the message are masked.
     pub fn reject(kind: &'static str, message: impl Into<String>) -> Self {
         DeliverError { kind, message: masked(message), retry: false, retry_after: None, code: 0 }
     }
 
-    /// Returns the error of a response with this HTTP status.
+    /// Sets the HTTP status of the response as the error's code.
     pub fn with_status(self, status: u16) -> Self {
         DeliverError { code: i64::from(status), ..self }
     }
 
-    /// Returns the error of a failed system call.
+    /// Sets the number of a failed system call's error as the error's code.
     pub fn with_system_error(self, error: &io::Error) -> Self {
         DeliverError { code: -i64::from(error.raw_os_error().unwrap_or(0)), ..self }
     }

@@ -1,6 +1,6 @@
-//! Feeds: events that a sink makes and that a separate source passes on.
+//! Feeds: events that a sink creates and that a separate source passes on.
 //!
-//! A merge transform is a sink of its input and feeds its results; an ordinary sink feeds the
+//! A merge transform is the sink for its input and feeds its results; an ordinary sink feeds the
 //! events that its endpoint refused. Events are numbered. Each event stays in the feed until every
 //! sink of the feed's source has settled it.
 
@@ -20,11 +20,11 @@ use std::sync::{Arc, LazyLock};
 
 mod sources;
 
-/// Number and size of the waiting events above which the sink of a feed should pause.
+/// Number and size of waiting events above which the sink that fills a feed should pause.
 #[derive(Clone, Copy)]
 struct Limits {
     events: usize,
-    /// Bytes of the events' texts.
+    /// Bytes of event text.
     bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl Default for Limits {
     }
 }
 
-/// An event of a feed.
+/// An event in a feed.
 pub struct FeedEvent {
     /// The original id of a refused event; a new event is identified by its number.
     pub id: Option<FeedId>,
@@ -52,15 +52,16 @@ pub struct FeedEvent {
     pub hold: Option<Hold>,
 }
 
-/// Maximum bytes of the record that a refused event keeps.
+/// Maximum bytes of the record kept with a refused event.
 const RECORD_BYTES_MAX: usize = BLOCK_BYTES / 2;
 
-/// Name of the field with the reason why an event was refused.
+/// Name of the field that contains the reason why an event was refused.
 static REASON: LazyLock<Arc<str>> = LazyLock::new(|| "reason".into());
 
 impl FeedEvent {
     /// Creates an event for a record that was refused for `reason`. If the record is a JSON object,
-    /// its members become fields, else the record becomes the message. The field `reason` is added.
+    /// its members become fields; otherwise the record becomes the message. A `reason` field is
+    /// added.
     pub fn refused(source: &RowSource, record: &[u8], is_json: bool, reason: &str) -> FeedEvent {
         let members = record.strip_prefix(b"{").and_then(|text| text.strip_suffix(b"}"));
         let members = members.filter(|_| is_json && record.len() <= RECORD_BYTES_MAX);
@@ -88,7 +89,7 @@ impl FeedEvent {
 }
 
 impl FeedEvent {
-    /// Returns the event to its origin, if the event has a debt to it.
+    /// Returns the event to its origin, if the event carries a debt.
     fn give_back(self) {
         self.hold.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
     }
@@ -101,7 +102,7 @@ pub struct FeedId {
     pub origin: Arc<Origin>,
     /// Offset of the event's record.
     pub offset: u64,
-    /// Index of the event among the events of its record, counted from 0.
+    /// Index of the event among the events from its record, counted from 0.
     pub ordinal: u32,
     /// The id that arrived with the record.
     pub received: Option<Bytes>,
@@ -122,11 +123,11 @@ pub struct FeedField {
     pub name: Arc<str>,
     /// Kind of the value.
     pub kind: Kind,
-    /// Range of the value in the text of the event.
+    /// Range of the value in the event's text.
     pub value: Range<usize>,
 }
 
-/// The events that one sink makes.
+/// The events that one sink creates.
 pub struct Feed {
     state: Mutex<State>,
     has_reader: AtomicBool,
@@ -139,7 +140,7 @@ struct State {
     events: VecDeque<FeedEvent>,
     /// Number of the first event.
     first: u64,
-    /// Bytes of the events' texts.
+    /// Bytes of event text.
     bytes: u64,
     /// Minimum number for an event that was not in the feed before the restart.
     number_min: u64,
@@ -151,14 +152,14 @@ struct State {
 }
 
 impl Feed {
-    /// Creates the feed of a sink's refused events.
+    /// Creates the feed for a sink's refused events.
     pub fn of_refused() -> Arc<Feed> {
         let state = State { is_started: true, is_finished: true, ..State::default() };
         let (state, has_reader) = (Mutex::new(state), AtomicBool::new(false));
         Arc::new(Feed { state, has_reader, is_of_refused: true })
     }
 
-    /// Creates the feed of a merge transform's results. The transform starts it with
+    /// Creates the feed for a merge transform's results. The transform starts the feed with
     /// [`Feed::start`] and ends it with [`Feed::finish`].
     pub fn of_results() -> Arc<Feed> {
         let (state, has_reader) = (Mutex::default(), AtomicBool::new(false));
@@ -169,7 +170,7 @@ impl Feed {
         self.state.lock()
     }
 
-    /// Connects the source, which `wake` wakes. Numbers below `number_min` are used up.
+    /// Connects the source, which `wake` wakes. Numbers below `number_min` have been used already.
     pub fn attach(&self, number_min: u64, wake: Wake) {
         let mut state = self.lock();
         state.number_min = number_min;
@@ -177,7 +178,7 @@ impl Feed {
         self.has_reader.store(true, Ordering::Release);
     }
 
-    /// Disconnects the source that a reload has removed. Refused events are read again from their
+    /// Disconnects the source, which a reload has removed. Refused events are reread from their
     /// origin; results are in the snapshot.
     pub fn detach(&self) {
         let mut state = self.lock();
@@ -198,17 +199,18 @@ impl Feed {
         !self.is_of_refused
     }
 
-    /// Returns whether a source reads the refused events. If not, the sink counts and drops them.
+    /// Returns whether a source reads the refused events. If none does, the sink counts and drops
+    /// them.
     pub fn keeps_refused(&self) -> bool {
         self.is_of_refused && self.has_reader()
     }
 
-    /// Returns the lowest number for an event that was not in the feed before the restart.
+    /// Returns the minimum number for an event that was not in the feed before the restart.
     pub fn number_min(&self) -> u64 {
         self.lock().number_min
     }
 
-    /// Starts the feed at `number`, the number of the next event. Does nothing if the feed has
+    /// Starts the feed; `number` is the number of the next event. Does nothing if the feed has
     /// started.
     pub fn start(&self, number: u64) {
         let mut state = self.lock();
@@ -218,7 +220,7 @@ impl Feed {
         state.wake();
     }
 
-    /// Returns the number of the first event that is not settled; `None` before the start.
+    /// Returns the number of the first unsettled event; `None` before the start.
     pub fn first(&self) -> Option<u64> {
         let state = self.lock();
         state.is_started.then_some(state.first)
@@ -230,8 +232,8 @@ impl Feed {
         state.first + state.events.len() as u64
     }
 
-    /// Appends an event. If the source is gone, returns the event to its origin, which is read
-    /// again.
+    /// Appends an event. If the source is gone, returns the event to its origin, so that it is
+    /// reread.
     pub fn push(&self, event: FeedEvent) {
         let mut state = self.lock();
         if !self.has_reader() {
@@ -254,7 +256,7 @@ impl Feed {
         self.lock().limits = Limits { events, bytes };
     }
 
-    /// Calls `visit` with the events from number `from` on, in order, until it returns false.
+    /// Calls `visit` with the events starting at number `from`, in order, until it returns false.
     pub fn visit(&self, from: u64, mut visit: impl FnMut(u64, &FeedEvent) -> bool) {
         let state = self.lock();
         let skip = from.saturating_sub(state.first) as usize;
@@ -270,13 +272,13 @@ impl Feed {
         holds.for_each(|hold| hold.settle(Outcome::Rejected));
     }
 
-    /// Marks the end of the sink's input: a merge transform then passes on the results it holds
-    /// back.
+    /// Marks the end of the sink's input. A merge transform then passes on the results that it was
+    /// keeping back.
     pub fn end_input(&self) {
         self.lock().has_input_ended = true;
     }
 
-    /// Returns whether the sink gets no more input.
+    /// Returns whether the sink will get no more input.
     pub fn has_input_ended(&self) -> bool {
         self.lock().has_input_ended
     }
@@ -295,7 +297,7 @@ impl Feed {
 }
 
 impl State {
-    /// Takes out the events before number `until`.
+    /// Removes and returns the events before number `until`.
     fn take(&mut self, until: u64) -> Vec<FeedEvent> {
         let count = until.saturating_sub(self.first).min(self.events.len() as u64);
         let taken: Vec<FeedEvent> = self.events.drain(..count as usize).collect();

@@ -1,10 +1,10 @@
-//! Time that requests of a sink spend at the endpoint.
+//! Time that a sink's requests spend at the endpoint.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Measures the time in which at least one request is sent and not answered. This excludes the time
+/// Measures the time during which at least one request awaits its response. This excludes the time
 /// in which a sink fills a batch or waits before the next attempt.
 #[derive(Debug, Default)]
 pub struct Flights(Mutex<State>);
@@ -23,7 +23,7 @@ impl Flights {
         self.0.lock().is_used = true;
     }
 
-    /// Notes that a request is sent. Dropping the result notes the end of the request.
+    /// Records that a request is sent. Dropping the result records the end of the request.
     pub fn begin(self: &Arc<Flights>) -> Flight {
         let mut state = self.0.lock();
         state.count += 1;
@@ -39,7 +39,7 @@ impl Flights {
     }
 }
 
-/// A request at an endpoint. Dropping it notes the end of the request.
+/// A request at an endpoint. Dropping it records the end of the request.
 #[derive(Debug)]
 pub struct Flight(Arc<Flights>);
 

@@ -1,13 +1,13 @@
 //! The memory grant: the allowance for all data in flight.
 //!
 //! A source takes the bytes of a block and the declared expansion of its chain *before* it reads;
-//! without capacity it does not read. Backpressure works only through this rule. Bytes return when
-//! the last reference to them drops.
+//! without capacity it does not read. Backpressure works only through this rule. The bytes return
+//! when the last reference to them is dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The memory allowance, shared by all sources of an engine.
+/// The memory allowance, shared by all of an engine's sources.
 pub struct Grant {
     bytes_max: u64,
     /// The part of `bytes_max` that may be taken now.
@@ -28,27 +28,27 @@ impl Grant {
         Arc::new(Grant { bytes_max, limit, used, aside, wanted, on_available })
     }
 
-    /// Registers `f`, called when bytes return after [`Grant::try_take`] was refused. Can be set
-    /// once.
+    /// Registers `f`, which is called when bytes return after [`Grant::try_take`] failed. Can be
+    /// set once.
     pub fn on_available(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_available.set(Box::new(f));
     }
 
-    /// Takes `bytes`. If refused, the [`Grant::on_available`] function is called when bytes return.
+    /// Takes `bytes`. On failure, the [`Grant::on_available`] function is called when bytes return.
     ///
-    /// A request larger than the whole allowance succeeds when nothing else is taken; otherwise it
+    /// A request larger than the whole allowance succeeds if no other bytes are taken; otherwise it
     /// would wait forever.
     pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
         if self.reserve(bytes) {
             return Some(Permit { grant: self.clone(), bytes });
         }
         self.wanted.store(true, Ordering::SeqCst);
-        // Bytes that returned between the two checks have not seen the flag.
+        // The caller that returned bytes between the two checks did not see the flag.
         self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
     }
 
-    /// Takes `bytes` until the result drops, for memory that the grant does not see, such as the
-    /// queue of a library. It never fails: later reads wait until the debt is repaid.
+    /// Takes `bytes` until the result is dropped, for memory that the grant does not see, such as a
+    /// library's queue. The call never fails: later reads wait until the debt is repaid.
     pub fn set_aside(self: &Arc<Self>, bytes: u64) -> Aside {
         self.aside.fetch_add(bytes, Ordering::SeqCst);
         self.used.fetch_add(bytes, Ordering::SeqCst);
@@ -77,7 +77,7 @@ impl Grant {
         self.limit.load(Ordering::SeqCst)
     }
 
-    /// Limits the bytes that may be taken from now on to `bytes` of the allowance. Bytes already
+    /// Limits the bytes that may be taken, starting now, to `bytes` of the allowance. Bytes already
     /// taken stay.
     pub fn set_limit(&self, bytes: u64) {
         let limit = bytes.min(self.bytes_max);
@@ -91,7 +91,7 @@ impl Grant {
         self.wake();
     }
 
-    /// Tells refused callers that there may be capacity.
+    /// Tells callers that were refused that there may be capacity.
     fn wake(&self) {
         if self.wanted.swap(false, Ordering::SeqCst)
             && let Some(on_available) = self.on_available.get()
@@ -108,13 +108,13 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns the bytes held.
+    /// Returns the number of bytes that the permit covers.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Resizes the permit to exactly `bytes`. Growing never fails, because the memory is already in
-    /// use: the declaration was too small, and the next read waits until the debt is repaid.
+    /// use: the declared expansion was too small, and the next read waits until the debt is repaid.
     pub fn resize(&mut self, bytes: u64) {
         if bytes >= self.bytes {
             self.grant.used.fetch_add(bytes - self.bytes, Ordering::SeqCst);
@@ -124,7 +124,7 @@ impl Permit {
         self.bytes = bytes;
     }
 
-    /// Splits `bytes` off into another permit. This permit goes into debt if it holds fewer.
+    /// Splits `bytes` off into another permit. This permit goes into debt if it covers fewer bytes.
     pub fn split(&mut self, bytes: u64) -> Permit {
         if bytes > self.bytes {
             self.resize(bytes);

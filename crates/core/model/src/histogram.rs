@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds of the buckets in milliseconds; one more bucket takes longer durations.
+/// Upper bounds of the buckets in milliseconds; one more bucket counts longer durations.
 const BOUNDS_MS: [u64; 11] = [10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
 
 /// Durations by bucket, updated by every thread without waiting.

@@ -1,4 +1,4 @@
-//! Holds: the shares of payloads in acknowledgements.
+//! Holds: the shares that payloads have in acknowledgements.
 
 mod entry;
 
@@ -13,8 +13,8 @@ use entry::EntryDebt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One payload's share of the acknowledgement of a segment for one sink, or of an entry in a disk
-/// buffer. Dropping an unsettled hold abandons the segment or entry.
+/// One payload's share in the acknowledgement of a segment for one sink, or of a disk buffer entry.
+/// Dropping an unsettled hold abandons the segment or entry.
 pub struct Hold {
     debt: Debt,
     settled: bool,
@@ -39,7 +39,7 @@ impl Ack {
 }
 
 impl Hold {
-    /// Returns the origin and range that the hold covers; `None` for an entry.
+    /// Returns the origin and range that the hold covers; `None` for a disk buffer entry.
     pub fn range(&self) -> Option<(OriginId, Range<u64>)> {
         match &self.debt {
             Debt::Segment(ack, _) => Some((ack.origin(), ack.range())),
@@ -47,8 +47,8 @@ impl Hold {
         }
     }
 
-    /// Returns whether the record at `offset` of `origin` belongs to the segment. Always true for
-    /// an entry, because a payload has only one entry.
+    /// Returns whether the record at `offset` in `origin` belongs to the segment. Always true for a
+    /// disk buffer entry, because a payload has only one entry.
     pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
         self.range().is_none_or(|(segment_origin, range)| {
             segment_origin == origin && range.contains(&offset)
@@ -56,25 +56,25 @@ impl Hold {
     }
 
     /// Returns whether the ledger has forgotten the debt, or is about to, so that the segment will
-    /// be read again.
+    /// be reread.
     pub fn is_stale(&self) -> bool {
         self.segment().is_some_and(|(ack, sink)| ack.is_stale(sink))
     }
 
-    /// Returns whether a merge transform may count the segment: everything before the segment is
+    /// Returns whether a merge transform may count the segment, because everything before it is
     /// counted.
     pub fn is_next(&self) -> bool {
         self.segment().is_none_or(|(ack, sink)| ack.is_next(sink))
     }
 
-    /// Notes that a merge transform has counted the segment.
+    /// Records that a merge transform has counted the segment.
     pub fn take(&self) {
         if let Some((ack, sink)) = self.segment() {
             ack.take(sink);
         }
     }
 
-    /// Opens another hold for the same segment and sink, or the same entry.
+    /// Opens another hold for the same segment and sink, or for the same disk buffer entry.
     pub fn split(&self) -> Option<Hold> {
         match &self.debt {
             Debt::Segment(ack, sink) => ack.hold(*sink),
@@ -85,7 +85,7 @@ impl Hold {
         }
     }
 
-    /// Returns the same hold, with a trace of its payload.
+    /// Adds a trace of the hold's payload, if there is one.
     pub fn traced(self, traced: Option<Arc<TracedDelivery>>) -> Hold {
         let mut hold = self;
         hold.traced = traced;

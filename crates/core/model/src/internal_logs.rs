@@ -9,18 +9,18 @@ use std::sync::{Arc, Weak};
 /// Maximum number of records that wait for a source, or for the first source to start reading.
 pub const RECORDS_MAX: usize = 1024;
 
-/// Maximum bytes of the waiting messages.
+/// Maximum bytes of waiting messages.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Levels of records, the most severe first.
+/// Record levels, the most severe first.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// Returns the index of a level in [`LEVELS`]; an unknown level sorts behind all others.
+/// Returns the index of a level in [`LEVELS`]; an unknown level sorts after all others.
 fn place(level: &str) -> usize {
     LEVELS.iter().position(|name| *name == level).unwrap_or(LEVELS.len())
 }
 
-/// A record of the agent's log.
+/// A record in the agent's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {
     /// Time of the record in nanoseconds since 1970.
@@ -42,7 +42,7 @@ struct Queue {
 }
 
 impl Default for Queue {
-    /// Creates a queue of all levels.
+    /// Creates a queue for all levels.
     fn default() -> Queue {
         let least = AtomicUsize::new(LEVELS.len());
         Queue { waiting: Mutex::default(), dropped: AtomicU64::new(0), least }
@@ -51,7 +51,7 @@ impl Default for Queue {
 
 impl Queue {
     /// Queues a record, or counts it as dropped if the queue is full. Ignores a record below the
-    /// level.
+    /// queue's level.
     fn push(&self, record: &LogRecord) {
         if place(record.level) > self.least.load(Relaxed) {
             return;
@@ -67,7 +67,7 @@ impl Queue {
         records.push_back(record.clone());
     }
 
-    /// Queues only records up to level index `least` from now on, and removes the others.
+    /// Starts to queue only records up to level index `least`, and removes the others.
     fn limit(&self, least: usize) {
         self.least.store(least, Relaxed);
         let (records, bytes) = &mut *self.waiting.lock();
@@ -88,7 +88,7 @@ fn subscribed(
     queue
 }
 
-/// The queue of a source that reads.
+/// The queue of a source that reads log records.
 struct Subscription {
     /// Id of the source.
     id: String,
@@ -98,14 +98,15 @@ struct Subscription {
 /// The readers of log records.
 #[derive(Default)]
 struct Hub {
-    /// Whether anything takes records.
+    /// Whether any reader or early queue takes records.
     is_read: AtomicBool,
     readers: Mutex<Vec<Subscription>>,
-    /// Records before the first reader; `None` once a reader has taken them or no reader will come.
+    /// Records from before the first reader; `None` once a reader has taken them or no reader will
+    /// come.
     early: Mutex<Option<Arc<Queue>>>,
 }
 
-/// Passes the agent's log records to sources. Publishing never waits, and costs only a check of a
+/// Passes the agent's log records to sources. Publishing never waits, and only costs checking a
 /// flag while there is no reader.
 #[derive(Clone, Default)]
 pub struct InternalLogs(Arc<Hub>);
@@ -119,7 +120,7 @@ impl InternalLogs {
         logs
     }
 
-    /// No longer keeps records for a first reader.
+    /// Stops keeping records for a first reader.
     pub fn forget(&self) {
         *self.0.early.lock() = None;
         self.update();
@@ -137,16 +138,16 @@ impl InternalLogs {
         queues.for_each(|queue| queue.push(&record));
     }
 
-    /// Opens the reader of the source `id`, for future records of `level` and above. The first
-    /// reader also gets the earlier records. If the source with this id is still running, the new
-    /// reader continues where the old one ends.
+    /// Opens the reader for the source `id`, for future records of `level` and above. The first
+    /// reader also gets the earlier records. If a source with this id is still running, the new
+    /// reader continues where the old one stops.
     pub fn reader(&self, id: &str, level: &str) -> LogReader {
         let mut readers = self.0.readers.lock();
         let running = readers.iter().find(|reader| reader.id == id);
         let mut queue = running.and_then(|reader| reader.queue.upgrade());
         let (logs, id, least) = (self.clone(), id.to_owned(), place(level));
-        // The first reader gets the early records at its first call, because a reader may belong
-        // only to a check of the configuration.
+        // The first reader gets the early records on its first call, because a reader may belong
+        // only to a configuration check.
         if queue.is_none() && self.0.early.lock().is_none() {
             queue = Some(subscribed(&mut readers, &id, Arc::default(), least));
         }
@@ -169,10 +170,10 @@ impl fmt::Debug for InternalLogs {
     }
 }
 
-/// Reads records from a bounded queue. Records that find the queue full are dropped and counted.
+/// Reads records from a bounded queue. If the queue is full, new records are dropped and counted.
 pub struct LogReader {
-    /// Before the first read this may be the queue of the source that this reader replaces, with
-    /// the level of that source.
+    /// Before the first read, this may be the queue of the source that this reader replaces, with
+    /// that source's level.
     queue: Option<Arc<Queue>>,
     /// Whether the reader has been used.
     has_begun: bool,
@@ -204,7 +205,7 @@ impl LogReader {
     }
 
     fn begin(&mut self) -> Arc<Queue> {
-        // The lock keeps records from being published meanwhile.
+        // The lock keeps records from being published in the meantime.
         let mut readers = self.logs.0.readers.lock();
         let queue = match self.queue.take() {
             Some(queue) => queue,
@@ -241,7 +242,7 @@ mod tests {
         at_level("info", message)
     }
 
-    /// Opens a reader of all levels that reads from now on.
+    /// Opens a reader for all levels that starts reading now.
     fn reader(logs: &InternalLogs) -> LogReader {
         let mut reader = logs.reader("log", "trace");
         reader.begin();

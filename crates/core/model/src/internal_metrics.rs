@@ -10,7 +10,7 @@ pub struct InternalMetric<'a> {
     pub name: &'a str,
     /// Labels, in any order.
     pub labels: &'a [(&'a str, &'a str)],
-    /// Whether it is a counter since the start of the agent; otherwise it is a gauge.
+    /// Whether the metric is a counter that started at 0 with the agent; otherwise it is a gauge.
     pub is_counter: bool,
     /// Current value.
     pub value: f64,

@@ -1,4 +1,4 @@
-//! The three kinds of component.
+//! The three component kinds.
 
 use std::fmt;
 

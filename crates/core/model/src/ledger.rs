@@ -1,8 +1,8 @@
-//! A source's ledger: which byte ranges are in flight, and how far each sink has settled.
+//! A source's ledger: which byte ranges are in flight, and how much each sink has settled.
 //!
-//! For each (origin, sink) it holds the issued ranges that are not settled, in offset order, and
-//! the *checkpoint*: the offset before which everything is settled. A checkpoint never moves past a
-//! gap.
+//! For each (origin, sink), the ledger stores the issued ranges that are not settled, in offset
+//! order, and the *checkpoint*: the offset before which everything is settled. A checkpoint never
+//! moves past a gap.
 
 mod revoke;
 mod sinks;
@@ -28,7 +28,7 @@ struct State {
     origins: HashMap<OriginId, Accounts>,
     rereads: Vec<Reread>,
     moved: HashSet<OriginId>,
-    /// Moved checkpoints of origins that are closed.
+    /// Checkpoints that moved in origins that are now closed.
     retired: Vec<(OriginId, Vec<(SinkIndex, u64)>)>,
     stopped: bool,
     /// Sinks whose ranges in flight are stale: see [`Ledger::seal`].
@@ -47,7 +47,7 @@ impl State {
     }
 }
 
-/// Accounts of one origin.
+/// Accounts for one origin.
 struct Accounts {
     origin: Arc<Origin>,
     /// Furthest offset known to exist.
@@ -69,11 +69,12 @@ impl Accounts {
     }
 }
 
-/// Ranges of one origin that one sink has not settled.
+/// Ranges in one origin that one sink has not settled.
 struct Account {
     sink: SinkIndex,
     checkpoint: u64,
-    /// The ledger's epoch at that time. Ranges issued in an earlier epoch belonged to another sink.
+    /// The ledger's epoch when the account was opened. Ranges issued in an earlier epoch belonged
+    /// to another sink.
     epoch: u32,
     out: VecDeque<Entry>,
 }
@@ -93,7 +94,7 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq)]
 enum RangeState {
     Open,
-    /// A merge transform has counted the range, but the range is in no snapshot yet.
+    /// A merge transform has counted the range, but no snapshot contains the range yet.
     Taken,
     Settled,
     Abandoned,
@@ -106,7 +107,7 @@ pub(crate) struct Issued {
     epoch: u32,
     /// The range.
     pub range: Range<u64>,
-    /// Number of times that the range was abandoned before: see [`Reread::attempt`].
+    /// Number of times that the range has been abandoned: see [`Reread::attempt`].
     pub attempt: u8,
 }
 
@@ -117,7 +118,7 @@ impl Issued {
     }
 }
 
-/// An abandoned range to read again for one sink, under the same ids.
+/// An abandoned range to reread for one sink, with the same ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reread {
     /// The origin.
@@ -126,8 +127,9 @@ pub struct Reread {
     pub range: Range<u64>,
     /// The sink that is missing the range.
     pub sink: SinkIndex,
-    /// Number of times that the range was abandoned. From 2 on the range travels alone, so that it
-    /// cannot affect other ranges. If abandoned again, it is halved until the one line is found.
+    /// Number of times that the range has been abandoned. At 2 or more, the range travels alone, so
+    /// that it cannot affect other ranges. If abandoned again, the range is halved until the line
+    /// that causes the failure is found.
     pub attempt: u8,
 }
 
@@ -142,29 +144,29 @@ pub struct OriginProgress {
     pub checkpoints: Vec<(SinkIndex, u64)>,
 }
 
-/// Offsets, age and bytes that the sinks of an origin have not settled yet.
+/// Offsets, age and bytes of the data in an origin that its sinks have not settled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owed {
     /// Lowest checkpoint: the offset before which every sink has settled everything.
     pub settled: u64,
     /// When the oldest unsettled range was issued; `None` if nothing is in flight.
     pub oldest: Option<EngineTime>,
-    /// Bytes issued and not settled by the slowest sink.
+    /// Bytes issued that the slowest sink has not settled.
     pub in_flight: u64,
     /// Whether a checkpoint has moved since the last commit.
     pub moved: bool,
 }
 
-/// Progress of a sink over all origins of a source.
+/// A sink's progress over all origins of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes (or records) between the checkpoints and the known ends, read or not.
+    /// Bytes (or records) between the checkpoints and the known ends, whether read or not.
     pub lag: u64,
-    /// Bytes, or records, issued and not settled.
+    /// Bytes (or records) issued and not settled.
     pub unsettled: u64,
     /// Number of records among `unsettled`.
     pub unsettled_records: u64,
-    /// When the oldest unsettled range was issued; `None` if all is settled.
+    /// When the oldest unsettled range was issued; `None` if everything is settled.
     pub oldest: Option<EngineTime>,
 }
 
@@ -174,7 +176,7 @@ impl Ledger {
         Arc::new(Ledger { state: Mutex::default(), on_reread: OnceLock::new() })
     }
 
-    /// Registers `f`, called when a range is abandoned so that the source checks
+    /// Registers `f`, which is called when a range is abandoned, so that the source checks
     /// [`Ledger::take_rereads`].
     pub fn on_reread(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_reread.set(Box::new(f));
@@ -184,7 +186,7 @@ impl Ledger {
         self.state.lock()
     }
 
-    /// Opens an origin with the checkpoints it resumes from.
+    /// Opens an origin with the checkpoints from which it resumes.
     pub fn open(
         &self,
         origin: &Arc<Origin>,
@@ -227,15 +229,15 @@ impl Ledger {
         }
     }
 
-    /// Notes that the origin extends to `end`, so that unread data counts as lag.
+    /// Records that the origin extends to `end`, so that unread data counts as lag.
     pub fn note_end(&self, origin: OriginId, end: u64) {
         if let Some(accounts) = self.lock().origins.get_mut(&origin) {
             accounts.end = accounts.end.max(end);
         }
     }
 
-    /// Closes an origin if no range of it is in flight; returns whether it did. The origin's totals
-    /// are added to the source's, and the origin restarts at zero.
+    /// Closes an origin if none of its ranges is in flight; returns whether the origin was closed.
+    /// Its totals are added to the totals of closed origins, and its own totals restart at zero.
     pub fn close(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
@@ -245,7 +247,7 @@ impl Ledger {
         idle
     }
 
-    /// Frees the memory of closed origins.
+    /// Frees memory that closed origins used.
     pub fn shrink(&self) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -253,7 +255,7 @@ impl Ledger {
         state.moved.shrink_to(2 * state.moved.len());
     }
 
-    /// Closes an origin that may be reopened: a moved checkpoint is still committed.
+    /// Closes an origin that may be reopened; a checkpoint that moved is still committed.
     pub fn retire(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
@@ -263,7 +265,7 @@ impl Ledger {
         self.close(origin)
     }
 
-    /// Records that `range` of `origin` is sent to `sinks`, for [`Ledger::issue`].
+    /// Records for [`Ledger::issue`] that `range` of `origin` is sent to `sinks`.
     pub(crate) fn record(
         &self,
         origin: OriginId,
@@ -307,12 +309,13 @@ impl Ledger {
         }
     }
 
-    /// Takes the ranges to read again; each is returned once.
+    /// Takes the ranges to reread; each is returned once.
     pub fn take_rereads(&self) -> Vec<Reread> {
         std::mem::take(&mut self.lock().rereads)
     }
 
-    /// Stops rereads: from now on abandoned ranges stay unsettled, and the next start reads them.
+    /// Stops rereads. After this call, abandoned ranges stay unsettled, and the agent reads them
+    /// after a restart.
     pub fn stop(&self) {
         self.lock().stopped = true;
     }
@@ -323,16 +326,17 @@ impl Ledger {
         let moved = std::mem::take(&mut state.moved);
         let checkpoints = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
         let moved: Vec<_> = moved.into_iter().filter_map(checkpoints).collect();
-        // Closed origins first: one of them may have been reopened.
+        // Closed origins come first, because one of them may have been reopened.
         state.retired.drain(..).chain(moved).collect()
     }
 
-    /// Returns the offset before which `sink` has settled everything of `origin`.
+    /// Returns the offset in `origin` before which `sink` has settled everything.
     pub fn checkpoint(&self, origin: OriginId, sink: SinkIndex) -> Option<u64> {
         self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
     }
 
-    /// Returns what the sinks of an open origin have not settled; `None` if the origin is not open.
+    /// Returns the data that the sinks of an open origin have not settled; `None` if the origin is
+    /// not open.
     pub fn owed(&self, origin: OriginId) -> Option<Owed> {
         let state = self.lock();
         let accounts = state.origins.get(&origin)?;
@@ -406,21 +410,21 @@ impl Account {
         }
     }
 
-    /// Frees the memory for ranges while no range is in flight.
+    /// Frees the memory for ranges if no range is in flight.
     fn release_memory(&mut self) {
         if self.out.is_empty() {
             self.out = VecDeque::new();
         }
     }
 
-    /// Returns whether everything before a range is settled or taken.
+    /// Returns whether everything before a range is settled or counted by the merge transform.
     fn is_next(&self, range: &Range<u64>) -> bool {
         let count = self.out.partition_point(|e| e.range.start < range.start);
         let is_done = |e: &Entry| matches!(e.state, RangeState::Settled | RangeState::Taken);
         self.out.iter().take(count).all(is_done)
     }
 
-    /// Moves the checkpoint over the settled ranges at the front; returns whether it moved.
+    /// Moves the checkpoint past the settled ranges at the front; returns whether it moved.
     fn advance(&mut self) -> bool {
         let before = self.checkpoint;
         while self.out.front().is_some_and(|e| e.state == RangeState::Settled) {
@@ -496,7 +500,7 @@ mod tests {
         assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(0));
         let again = Reread { origin: ORIGIN, range: 0..10, sink: sink(0), attempt: 1 };
         assert_eq!(ledger.take_rereads(), vec![again]);
-        // The range is read again in two halves; the checkpoint waits for both.
+        // The range is reread in two halves; the checkpoint waits for both.
         ledger.issue(ORIGIN, 0..5, SinkSet::one(sink(0)), 1, T).finish();
         assert_eq!(ledger.checkpoint(ORIGIN, sink(0)), Some(5));
         ledger.issue(ORIGIN, 5..10, SinkSet::one(sink(0)), 1, T).finish();

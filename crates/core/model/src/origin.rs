@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The value of an unknown time.
+/// Marks an unknown time.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// How far an event's time may precede the newest time of its origin without counting as out of
-/// order, in nanoseconds: threads of one program log slightly late.
+/// How far an event's time may precede the newest time in its origin without counting as out of
+/// order, in nanoseconds. A program's threads log slightly late.
 const DISORDER_NS: i64 = 1_000_000_000;
 
-/// Maximum number of ranges whose times are remembered separately: workers finish neighboring
+/// Maximum number of ranges whose times are remembered separately. Workers finish neighboring
 /// ranges in any order, but workers are never this many batches apart.
 const RANGES_MAX: usize = 64;
 
 /// Time constant of the read rate, in seconds.
 const RATE_SECONDS: f64 = 5.0;
 
-/// Id of an origin: random, stable across renames and restarts (`file_id` of a file).
+/// Id of an origin: random, and stable across renames and restarts (a file's `file_id`).
 #[derive(
     Clone,
     Copy,
@@ -52,7 +52,7 @@ pub struct Origin {
     pub id: OriginId,
     /// Display name, such as the path of a file; may be empty.
     pub name: Arc<str>,
-    /// Constant fields of the origin's events, in addition to the fields of the source.
+    /// Constant fields added to the origin's events, in addition to the source's fields.
     pub attributes: BTreeMap<String, String>,
     /// Whether the origin's offsets count records instead of bytes.
     pub is_in_records: bool,
@@ -88,7 +88,7 @@ pub enum OriginStatus {
     Waiting = 1,
     /// Read to its end; nothing more will come.
     Finished = 2,
-    /// The path of the origin is gone; read to its end.
+    /// The origin's path no longer exists; read to its end.
     Gone = 3,
     /// Deleted; read to its end.
     Deleted = 4,
@@ -115,16 +115,16 @@ impl OriginStatus {
     }
 }
 
-/// How a file that is deleted, or may soon be, is held until it is delivered.
+/// How a file that is deleted, or may be deleted soon, is held until it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HeldBy {
     /// Not held.
     #[default]
     Nothing = 0,
-    /// By an open descriptor alone; lost with the process.
+    /// By an open descriptor only; lost when the process exits.
     Descriptor = 1,
-    /// By a hard link or a copy on disk, which the next start reads.
+    /// By a hard link or a copy on disk, which the agent reads after a restart.
     Disk = 2,
 }
 
@@ -141,15 +141,15 @@ impl HeldBy {
     }
 }
 
-/// The state of an origin. The source and transforms write it, the API reads it. Fields are updated
-/// independently, so two fields may show different moments.
+/// The state of an origin. The source and transforms write the state, and the API reads it. Fields
+/// are updated independently, so two fields may reflect different moments.
 #[derive(Debug)]
 pub struct OriginState {
     /// Offset up to which the furthest cursor has read, in bytes.
     pub position: AtomicU64,
     /// Furthest byte known to exist.
     pub size: AtomicU64,
-    /// Bytes read, rereads included.
+    /// Bytes read, including rereads.
     pub bytes: AtomicU64,
     /// Events whose first line cannot start an event, according to the multi-line rules.
     pub misfits: AtomicU64,
@@ -192,7 +192,7 @@ impl Default for OriginState {
 }
 
 impl OriginState {
-    /// Returns the current path; empty if the name of the origin still is its path.
+    /// Returns the current path; empty if it still equals the origin's name.
     pub fn path(&self) -> String {
         self.path.lock().clone()
     }
@@ -235,15 +235,16 @@ impl OriginState {
         self.newest.load(Relaxed)
     }
 
-    /// Returns the number of events more than a second older than the newest before them.
+    /// Returns the number of events that are more than a second older than the newest event before
+    /// them.
     pub fn disorder(&self) -> u64 {
         self.disorder.load(Relaxed)
     }
 
-    /// Records the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and
+    /// Records the times of the rows in `range`, a range of offsets, in nanoseconds since 1970 and
     /// in row order; [`TIME_UNKNOWN`] is skipped. Ranges may arrive in any order. A range may
     /// arrive twice, for example from a second transform; the second call updates the newest time,
-    /// but not the disorder.
+    /// but not the disorder count.
     pub fn record_times(&self, range: Range<u64>, times: &[i64]) {
         let mut seen = self.times.lock();
         let Some(mut newest) = seen.newest_before(&range) else {
@@ -269,7 +270,7 @@ impl OriginState {
     pub fn sample(&self, interval: Duration) {
         let bytes = self.bytes.load(Relaxed);
         let read = bytes.saturating_sub(self.sampled.swap(bytes, Relaxed)) as f64;
-        // Thousands of idle files must cost next to nothing.
+        // Thousands of idle files must cost almost nothing.
         if read == 0.0 && self.rate() == 0.0 {
             return;
         }
@@ -307,10 +308,10 @@ impl OriginState {
     }
 }
 
-/// Totals of one or several origins.
+/// Totals for one or more origins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct OriginTotals {
-    /// Events more than a second older than the newest before them.
+    /// Events that are more than a second older than the newest event before them.
     #[serde(rename = "disorder_events")]
     pub disorder: u64,
     /// Events whose first line cannot start an event.
@@ -357,7 +358,7 @@ impl Times {
         (range.start >= before.end).then_some(*newest)
     }
 
-    /// Keeps only the last range: an idle origin has no batch on the way.
+    /// Keeps only the last range, because no batch of an idle origin is in flight.
     fn compact(&mut self) {
         self.ranges.drain(..self.ranges.len().saturating_sub(1));
         self.ranges.shrink_to_fit();
@@ -375,7 +376,7 @@ impl Times {
 }
 
 /// Paths, patterns and servers that a source cannot read, with the reasons. The source writes them,
-/// the API reads them.
+/// and the API reads them.
 #[derive(Debug, Default)]
 pub struct Unreadable {
     reasons: Mutex<BTreeMap<String, String>>,
@@ -383,12 +384,12 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// Records why a path or pattern is unreadable, replacing an earlier reason.
+    /// Records the reason why a path or pattern is unreadable, replacing an earlier reason.
     pub fn note(&self, what: impl Into<String>, reason: impl Into<String>) {
         self.reasons.lock().insert(what.into(), reason.into());
     }
 
-    /// Records why a server cannot be read, with the error type that the counters use.
+    /// Records the reason why a server cannot be read, and the error type that the counters use.
     pub fn note_error(
         &self,
         what: impl Into<String>,
@@ -415,7 +416,7 @@ impl Unreadable {
         self.reasons.lock().clone()
     }
 
-    /// Returns the type of the error that keeps a server from being read.
+    /// Returns the type of the error that prevents reading from a server.
     pub fn error_type(&self) -> Option<&'static str> {
         *self.error_type.lock()
     }
@@ -443,7 +444,7 @@ mod tests {
         state.record_times(0..10, &[10 * S]);
         state.record_times(10..20, &[20 * S, 5 * S]);
         assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
-        // The same range again, in full and in part.
+        // The same range arrives again, in full and in part.
         state.record_times(10..20, &[20 * S, 5 * S]);
         state.record_times(15..20, &[5 * S, 31 * S]);
         assert_eq!((state.newest(), state.disorder()), (31 * S, 1));

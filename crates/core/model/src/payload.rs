@@ -1,4 +1,4 @@
-//! Payloads: the output of an encoder for one batch and one sink.
+//! Payloads: an encoder's output for one batch and one sink.
 
 use crate::feed::{FeedEvent, RowSource};
 use crate::grant::Permit;
@@ -12,16 +12,16 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Encoded events of one batch for one lane, with the debts that the payload settles.
+/// Encoded events from one batch for one lane, with the debts that the payload settles.
 #[derive(Default)]
 pub struct Payload {
-    /// The bytes, in order: slices of read blocks where nothing changed.
+    /// The bytes, in order. Unchanged bytes are slices of read blocks.
     pub parts: Vec<Bytes>,
     /// Number of events.
     pub events: u64,
     /// Bytes in all parts.
     pub bytes: u64,
-    /// Metadata from a sink's encoder to its lane: where each part goes, where records end.
+    /// Metadata that a sink's encoder passes to its lane: where each part goes, where records end.
     pub routing: Option<Arc<dyn Routing>>,
     /// The row of each event; empty if no source reads refused events.
     pub sources: Arc<[RowSource]>,
@@ -44,19 +44,19 @@ impl Payload {
         self.parts.push(part);
     }
 
-    /// Returns the bytes that the payload takes while it waits: many short payloads take more
+    /// Returns the bytes that the payload takes while it waits. Many short payloads take more
     /// memory than their text.
     pub fn queue_bytes(&self) -> u64 {
         self.bytes + PAYLOAD_BYTES
     }
 
-    /// Returns the routing as the type `T` of its sink; `None` if there is no routing or it belongs
-    /// to another sink.
+    /// Returns the routing as the sink's type `T`; `None` if there is no routing or it belongs to
+    /// another sink.
     pub fn routing_as<T: Routing>(&self) -> Option<&T> {
         self.routing.as_ref()?.as_type()
     }
 
-    /// Returns a payload with the same encoded events: views of the same bytes. The debts, the
+    /// Returns a payload with the same encoded events, as views of the same bytes. The debts, the
     /// refused events and the permit stay with the original.
     pub fn copy(&self) -> Payload {
         Payload {
@@ -74,7 +74,7 @@ impl Payload {
         self.parts.is_empty() && self.refused.is_empty()
     }
 
-    /// Opens another hold for the segment of a record.
+    /// Opens another hold for the segment that contains a record.
     pub fn hold_of(&self, origin: &Origin, offset: u64) -> Option<Hold> {
         self.holds.iter().find(|hold| hold.covers(origin.id, offset))?.split()
     }
@@ -95,8 +95,8 @@ impl Payload {
     }
 
     /// Takes the payload for a merge transform, which must count each payload once. Returns whether
-    /// the transform may count it: no part of the payload will be read again, and everything before
-    /// it is counted. If not, the payload must be returned.
+    /// the transform may count the payload: no part of it will be reread, and everything before it
+    /// is counted. Otherwise the payload must be returned.
     pub fn take_once(&self) -> bool {
         // Each hold is taken before the next is checked, because several segments may share an
         // origin.
@@ -109,7 +109,7 @@ impl Payload {
         })
     }
 
-    /// Appends a payload that settles together with this one.
+    /// Appends a payload that will be settled together with this one.
     pub fn join(&mut self, mut other: Payload) {
         self.parts.append(&mut other.parts);
         self.events += other.events;
@@ -117,7 +117,7 @@ impl Payload {
         self.holds.append(&mut other.holds);
     }
 
-    /// Takes the debts out, to be settled later; the bytes may drop before that.
+    /// Takes the debts out, to be settled later. The bytes may be dropped before that.
     pub fn take_holds(&mut self) -> Vec<Hold> {
         std::mem::take(&mut self.holds)
     }
@@ -144,7 +144,7 @@ mod tests {
     use crate::feed::FeedId;
     use crate::{EngineTime, Ledger, SinkIndex, SinkSet};
 
-    /// Issues a range to one sink; returns a payload with one refused event of that range.
+    /// Issues a range to one sink; returns a payload with one refused event from that range.
     fn payload(ledger: &Arc<Ledger>, does_owe: bool) -> Payload {
         let (sink, origin) = (SinkIndex::new(0), Arc::new(Origin::new(OriginId(7), "")));
         ledger.open(&origin, [(sink, 0)]);
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(checkpoint(&ledger), Some(0), "the original still owes");
     }
 
-    /// A chain that panics encodes the batch again, in halves.
+    /// After a panic in the chain, the batch is encoded again, in halves.
     #[test]
     fn a_payload_that_the_chain_discards_abandons_nothing() {
         let ledger = Ledger::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// A level of memory pressure.
+/// A memory pressure level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
     /// Below the low water mark.
@@ -11,7 +11,7 @@ pub enum Pressure {
     /// Between the marks.
     #[default]
     Normal,
-    /// Above the high water mark, and afterwards until the memory is well below the mark.
+    /// Above the high water mark, and afterwards until memory use is well below the mark.
     High,
 }
 
@@ -29,14 +29,14 @@ impl Pressure {
     }
 }
 
-/// The memory pressure of the process. The governor sets it; components that keep state check it
-/// before they keep more.
+/// The memory pressure of the process. The governor sets the pressure; components that keep state
+/// check it before they keep more.
 #[derive(Debug)]
 pub struct MemoryPressure {
     level: AtomicU8,
     is_full: AtomicBool,
     expected_bytes: AtomicU64,
-    /// Limit of the expected bytes until the governor looks again.
+    /// Limit on the expected bytes until the governor's next check.
     growth_until_bytes: AtomicU64,
 }
 
@@ -66,8 +66,9 @@ impl MemoryPressure {
     }
 
     /// Returns whether components may keep more data that they do not release early, such as
-    /// series. The conditions are: the pressure is not high, the runtimes have room for their
-    /// maximum, and the expected bytes have not grown past their limit since the governor looked.
+    /// series. This is the case if the pressure is not high, the runtimes have room for their
+    /// maximum, and the expected bytes have not exceeded the limit set at the governor's last
+    /// check.
     pub fn may_grow(&self) -> bool {
         !self.is_high()
             && !self.is_full.load(Ordering::Relaxed)
@@ -75,7 +76,7 @@ impl MemoryPressure {
     }
 
     /// Allows the expected bytes to grow by `bytes` until the next call. Without this limit, a
-    /// burst of new series fills a small memory limit between two looks of the governor.
+    /// burst of new series would fill a small memory limit between two of the governor's checks.
     pub fn allow_growth(&self, bytes: u64) {
         self.growth_until_bytes.store(self.expected_bytes() + bytes, Ordering::Relaxed);
     }
@@ -96,9 +97,9 @@ impl MemoryPressure {
     }
 }
 
-/// Memory that a component will need for the data it already keeps, such as the aggregates of
-/// series that have had no period yet. The expected memory counts as used, so that the pressure
-/// becomes high in time.
+/// Memory that a component will need for the data it already keeps, such as aggregates for series
+/// that are in their first period. The expected memory counts as used, so that the pressure becomes
+/// high in time.
 #[derive(Debug)]
 pub struct ExpectedMemory {
     pressure: Arc<MemoryPressure>,

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The results that at least one sink has not settled. Every snapshot of the transform contains
-/// them. A result goes to the feed once the first snapshot with it is committed: before that
-/// commit, a crash would take the window back, and the window would end with another result.
+/// them. A result goes to the feed once the first snapshot with it is committed. Before that
+/// commit, a crash would undo the end of the window, and the window would end with another result.
 pub struct Results<T> {
     feed: Arc<Feed>,
     is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -21,8 +21,8 @@ pub struct Results<T> {
 }
 
 impl<T> Results<T> {
-    /// Restores the results of a committed snapshot, the first with number `first`, and starts the
-    /// feed. Without a snapshot `list` is empty.
+    /// Restores the results in a committed snapshot, where `first` is the number of the first
+    /// result, and starts the feed. Without a snapshot, `list` is empty.
     pub fn open(cx: &LaneCx, list: VecDeque<T>, first: u64) -> Results<T> {
         let number_min = cx.feed.number_min();
         // With an older snapshot or none, these numbers were already used for other results.
@@ -44,8 +44,8 @@ impl<T> Results<T> {
         self.list.push_back(result);
     }
 
-    /// Returns the results that the next snapshot needs, with the number of the first. Removes the
-    /// results that every sink has settled.
+    /// Returns the results that the next snapshot needs, with the number of the first one. Removes
+    /// the results that every sink has settled.
     pub fn unsettled(&mut self) -> (u64, &VecDeque<T>) {
         let settled = self.feed.first().unwrap_or_default().saturating_sub(self.first);
         let settled = settled.min(self.list.len() as u64);
@@ -54,7 +54,7 @@ impl<T> Results<T> {
         (self.first, &self.list)
     }
 
-    /// Returns the number of the first result that some sink has not settled.
+    /// Returns the number of the first result that at least one sink has not settled.
     pub fn first(&self) -> u64 {
         self.first
     }
@@ -74,7 +74,7 @@ impl<T> Results<T> {
         self.list.iter().skip(self.saved.saturating_sub(self.first) as usize)
     }
 
-    /// Notes that all results so far are in a snapshot, which is committed soon.
+    /// Records that all results so far are in a snapshot, which will be committed soon.
     pub fn saved(&mut self) {
         self.saved = self.next();
     }

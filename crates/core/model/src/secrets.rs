@@ -1,10 +1,10 @@
-//! The secrets that the agent knows, and their removal from all text that leaves the agent: its
-//! log, its API, its metrics, and quoted answers of endpoints.
+//! The agent's known secrets, and their removal from all text that leaves the agent: its log, its
+//! API, its metrics, and quoted responses from endpoints.
 //!
 //! One list serves the whole process, because an error passes through many components before it is
-//! shown. A value stays in the list after a reload: it may still be valid, and an error with it may
-//! be shown later. Values that change often, such as tokens in files, never displace the values of
-//! the configuration.
+//! shown. A value stays in the list after a reload, because it may still be valid, and an error
+//! that contains it may be shown later. Values that change often, such as tokens in files, never
+//! displace the configuration's values.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use parking_lot::RwLock;
@@ -17,39 +17,39 @@ use std::sync::Arc;
 /// Text that replaces a secret.
 pub const MASK: &str = "REDACTED";
 
-/// Minimum bytes of a value that is masked everywhere; a shorter value occurs in ordinary text.
+/// Minimum bytes of a value that is masked everywhere. Shorter values occur in ordinary text.
 const EVERYWHERE_BYTES_MIN: usize = 6;
 
-/// Minimum bytes of a value that is masked in an endpoint's answer. The value may be an ordinary
-/// word.
+/// Minimum bytes of a value that is masked in an endpoint's response. There the value may be an
+/// ordinary word.
 const ANSWER_BYTES_MIN: usize = 4;
 
-/// Maximum bytes of a value that are searched for. Only these first bytes of a longer value are
-/// masked.
+/// Maximum bytes of a value to search for. If a value is longer, only its first bytes are masked.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// Maximum bytes of all values of a kind; beyond this limit, the oldest values are forgotten.
+/// Maximum total bytes of all values of one kind. Beyond this limit, the oldest values are
+/// forgotten.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 
-/// Minimum bytes of a value's line that is searched for separately.
+/// Minimum bytes of a line that is searched for separately, if a value has several lines.
 const LINE_BYTES_MIN: usize = 12;
 
-/// Maximum number of characters of an ordinary word or number: a longer one is a generated secret.
+/// Maximum number of characters in an ordinary word or number. A longer one is a generated secret.
 const ORDINARY_CHARS_MAX: usize = 15;
 
-/// The list of the process.
+/// The list for the whole process.
 static SECRETS: RwLock<Secrets> = RwLock::new(Secrets::new());
 
-/// The place that a secret comes from.
+/// The place where a secret comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The configuration.
     Configuration,
-    /// A file or an answer, which may contain another secret at any time.
+    /// A file or a response, which may contain another secret at any time.
     Current,
 }
 
-/// Adds values to the secrets of the process. Empty and short values are left out.
+/// Adds values to the process's secrets. Empty and short values are left out.
 pub fn remember<S: AsRef<str>>(origin: Origin, values: impl IntoIterator<Item = S>) {
     let values: Vec<S> = values.into_iter().collect();
     let is_known = {
@@ -61,22 +61,22 @@ pub fn remember<S: AsRef<str>>(origin: Origin, values: impl IntoIterator<Item = 
     }
 }
 
-/// Masks the secrets of the process in a text that leaves the agent: secrets of at least 6 bytes
-/// that are not ordinary words or numbers.
+/// Masks the process's secrets in text that leaves the agent: secrets of at least 6 bytes that are
+/// not ordinary words or numbers.
 pub fn mask(text: &str) -> Cow<'_, str> {
     let masker = SECRETS.read().everywhere.clone();
     masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
 }
 
-/// Masks the secrets of the process in an endpoint's answer, which may repeat the request: secrets
-/// of at least 4 bytes, even ordinary words.
+/// Masks the process's secrets in an endpoint's response, which may repeat the request: secrets of
+/// at least 4 bytes, even ordinary words.
 pub fn mask_answer(text: &str) -> Cow<'_, str> {
     let masker = SECRETS.read().in_answers.clone();
     masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
 }
 
-/// Returns whether a value is searched for in all text that leaves the agent. A short value, or an
-/// ordinary word or number, is not, because it occurs in any text.
+/// Returns whether a value is searched for in all text that leaves the agent. Short values,
+/// ordinary words and numbers are not, because they occur in any text.
 pub fn is_searched(value: &str) -> bool {
     value.len() >= EVERYWHERE_BYTES_MIN && !is_ordinary(value)
 }
@@ -165,17 +165,17 @@ fn searched_part(value: &str) -> &str {
     &value[..value.floor_char_boundary(VALUE_BYTES_MAX)]
 }
 
-/// Finds secret values in texts.
+/// Finds secret values in text.
 struct Masker(AhoCorasick);
 
 impl Masker {
-    /// Creates a masker; `None` without values.
+    /// Creates a masker; `None` if there are no values.
     fn new(forms: impl Iterator<Item = String>) -> Option<Arc<Masker>> {
         let forms: BTreeSet<String> = forms.collect();
         if forms.is_empty() {
             return None;
         }
-        // The limits of the builder are far above the limits of the values.
+        // The builder's limits are far above the limits of the values.
         let built = AhoCorasick::builder().match_kind(MatchKind::Standard).build(forms);
         built.ok().map(|finder| Arc::new(Masker(finder)))
     }

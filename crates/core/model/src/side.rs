@@ -3,7 +3,7 @@
 /// A side of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TapSide {
-    /// Batches that enter the encoder of a sink.
+    /// Batches that enter a sink's encoder.
     Input,
     /// Batches that a source or a transform sends.
     Output,

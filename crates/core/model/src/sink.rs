@@ -1,4 +1,4 @@
-//! The contract between a sink and the engine: encode on a worker, deliver on a lane.
+//! The contract between a sink and the engine: workers encode, and lanes deliver.
 
 use crate::backpressure::Backpressure;
 use crate::batch::Batch;
@@ -23,31 +23,32 @@ use std::time::Duration;
 /// A boxed future, allocated once per payload.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Writes data.
+/// Writes data to an endpoint.
 pub trait Sink: Send + Sync {
     /// Creates an encoder; each worker thread has a separate one.
     fn encoder(&self) -> Box<dyn Encoder>;
 
-    /// Returns the most bytes that an encoder produces for a batch with `block_bytes` of text in at
-    /// most `rows` rows.
+    /// Returns the maximum bytes that an encoder produces for a batch with `block_bytes` of text in
+    /// at most `rows` rows.
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
 
-    /// Returns the name of the payload format, such as `kafka/1`. Lanes of a sink can deliver all
+    /// Returns the name of the payload format, such as `kafka/1`. A sink's lanes can deliver all
     /// payloads with the same format, even if other options have changed.
     ///
-    /// The name must change with everything that would make an old payload undeliverable or wrong
-    /// for the lane (framing of requests, form of the routing). It does not depend on the codec of
-    /// single events: a buffered payload is sent as it was encoded.
+    /// The name must change with every change that would make an old payload undeliverable or wrong
+    /// for the lane (request framing, routing format). It does not depend on the codec for single
+    /// events, because a buffered payload is sent as it was encoded.
     fn payload_format(&self) -> String;
 
     /// Recreates the routing of a payload that was written to disk from the `bytes` that
-    /// [`Routing::write`] appended; not called for a payload without routing. `payload` has the
-    /// original parts with their boundaries, and the numbers of events and bytes.
+    /// [`Routing::write`] appended; not called for a payload without routing. `payload` contains
+    /// the original parts with their boundaries, and the numbers of events and bytes.
     ///
     /// # Errors
     ///
-    /// Returns what is wrong. The bytes passed a checksum, so an error means another version or a
-    /// bug. The lane may rely on a returned routing, whatever the bytes are.
+    /// Returns an error if the bytes are not a routing. The bytes passed a checksum, so an error
+    /// means another version or a bug. The lane may rely on a returned routing, whatever the bytes
+    /// are.
     fn read_routing(
         &self,
         _bytes: &[u8],
@@ -56,13 +57,14 @@ pub trait Sink: Send + Sync {
         Err(RoutingError("payloads of this sink have none"))
     }
 
-    /// Returns the fewest bytes that all lanes together need in addition to payloads, such as for
+    /// Returns the minimum bytes that all lanes together need in addition to payloads, such as for
     /// compressors. The lanes get [`LaneCx::state_bytes`], which is at least this number.
     fn state_bytes_min(&self) -> u64 {
         0
     }
 
-    /// Returns the number of lanes: ordered paths out. An origin always uses the same lane.
+    /// Returns the number of lanes, which are ordered delivery paths. An origin always uses the
+    /// same lane.
     fn lanes(&self) -> usize {
         1
     }
@@ -81,8 +83,8 @@ pub trait Sink: Send + Sync {
 
 /// Encodes batches into payloads. May keep buffers, but no events.
 pub trait Encoder: Send {
-    /// Appends the selected rows of `batch` to `payload`. The events of an empty payload count as
-    /// delivered.
+    /// Appends the selected rows of `batch` to `payload`. If the payload stays empty, its events
+    /// count as delivered.
     fn encode(
         &mut self,
         batch: &Batch,
@@ -95,12 +97,12 @@ pub trait Encoder: Send {
 pub struct EncodeCx<'a> {
     /// Source of buffers.
     pub pool: &'a Arc<BlockPool>,
-    /// The declared expansion of the batch; buffers are taken from it.
+    /// The declared expansion of the batch, from which buffers are taken.
     pub permit: &'a mut Permit,
     /// The sink's counters.
     pub counters: &'a Counters,
-    /// Takes the rows that cannot be encoded, with the reasons; `None` if no source reads refused
-    /// events. The encoder then counts the rows as dropped.
+    /// Collects the rows that cannot be encoded, with the reasons. `None` if no source reads
+    /// refused events; the encoder then counts the rows as dropped.
     pub refused: Option<&'a mut Vec<(usize, &'static str)>>,
 }
 
@@ -124,29 +126,29 @@ pub struct LaneCx {
     pub counters: Arc<Counters>,
     /// Bytes that all lanes of the sink may use in addition to payloads, such as for compressors.
     pub state_bytes: u64,
-    /// Saves a state at once, durable on return; needed for information that must be saved before
-    /// the first write. It commits all checkpoints settled before it.
+    /// Saves a state at once; the state is durable on return. Needed for information that must be
+    /// saved before the first write. The call commits all checkpoints settled before it.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
     /// Whether the last result of [`Lane::sync`] is committed, with the checkpoints of the events
-    /// it contains. Until then a crash takes the result back.
+    /// it contains. Until then, a crash loses the result.
     pub is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Reads both clocks.
     pub now: Arc<dyn Fn() -> Now + Send + Sync>,
-    /// The sink's folder below `data_dir`; created on demand. `None` in a unit test of a
-    /// configuration, which keeps nothing.
+    /// The sink's folder in `data_dir`; created on demand. `None` in a unit test of a
+    /// configuration, which stores nothing.
     pub folder: Option<PathBuf>,
-    /// The events that the sink makes: results of a merge transform, or refused events of another
-    /// sink.
+    /// The events that the sink creates: a merge transform's results, or another sink's refused
+    /// events.
     pub feed: Arc<Feed>,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
-    /// Whether the inputs of the lane wait.
+    /// Whether the lane's inputs wait.
     pub backpressure: Arc<Backpressure>,
 }
 
 impl LaneCx {
-    /// Creates the context of a lane outside of an engine: no saved state, no folder, and no reader
-    /// of refused events.
+    /// Creates the context for a lane outside of an engine: no saved state, no folder, and no
+    /// reader of refused events.
     pub fn outside(sink: &str, lane: usize, counters: Arc<Counters>) -> LaneCx {
         LaneCx {
             sink: sink.into(),
@@ -165,7 +167,7 @@ impl LaneCx {
     }
 }
 
-/// Progress of a successful delivery.
+/// Progress after a successful delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// Durable at the endpoint.
@@ -180,7 +182,7 @@ pub enum Delivery {
 /// The outcome of a payload that was [`Delivery::Sent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Outcome of the payload's debts.
+    /// Outcome for the payload's debts.
     pub outcome: Outcome,
     /// Number of events that were rejected individually; the lane has counted them with a reason.
     pub refused: u64,
@@ -194,7 +196,7 @@ pub struct Refused {
     pub payload: u64,
     /// Index of the event in that payload.
     pub event: u32,
-    /// Reason of the refusal, for people and for filters.
+    /// Reason for the refusal, for people and for filters.
     pub reason: String,
     /// The event as it was encoded.
     pub record: Bytes,
@@ -202,7 +204,7 @@ pub struct Refused {
     pub is_json: bool,
 }
 
-/// An ordered path out. The engine drives each lane separately, one call at a time.
+/// An ordered delivery path. The engine drives each lane separately, one call at a time.
 pub trait Lane: Send {
     /// Connects or opens the endpoint before the first delivery. Called again after an error.
     fn start(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
@@ -217,15 +219,15 @@ pub trait Lane: Send {
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
 
     /// Returns whether the lane takes no more payloads for now. Payloads then stay in the queue
-    /// before the lane, where newer ones may replace them. The engine asks again when the lane
-    /// makes progress.
+    /// before the lane, where newer ones may replace them. The engine calls this again when the
+    /// lane makes progress.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Sends at once all events that the lane holds back to make larger batches or to spread its
-    /// requests, since no more events come for now (a stop, a reload, the end of the input). May be
-    /// called often.
+    /// Sends at once all events that the lane keeps back to build larger batches or to spread its
+    /// requests, because no more events will come for now (a stop, a reload, the end of the input).
+    /// May be called often.
     fn flush(&mut self) {}
 
     /// Allows the next attempt at once, and resets the backoff, because a stop has little time. A
@@ -255,9 +257,9 @@ pub trait Lane: Send {
         None
     }
 
-    /// Waits until [`Lane::settled`] has outcomes. An error says why there is no progress; the lane
-    /// keeps retrying. Called only while a payload is in flight. May be dropped at any `await` and
-    /// called again.
+    /// Waits until [`Lane::settled`] has outcomes. An error gives the reason why there is no
+    /// progress; the lane keeps retrying. Called only while a payload is in flight. The future may
+    /// be dropped at any `await`, and the method called again.
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(std::future::pending())
     }
@@ -273,7 +275,7 @@ pub trait Lane: Send {
     }
 
     /// Closes the lane. Called last, after everything was delivered and synced. Returns the state
-    /// to save from then on, if it differs from the state of the last sync.
+    /// to save, if it differs from the state after the last sync.
     fn close(&mut self) -> Option<Vec<u8>> {
         None
     }

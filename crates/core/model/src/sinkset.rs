@@ -4,7 +4,7 @@ use crate::limits::SINKS_MAX;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 
-/// Index of a sink in sink sets, below [`SINKS_MAX`]. A sink keeps its index over reloads.
+/// Index of a sink in sink sets, below [`SINKS_MAX`]. A sink keeps its index across reloads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SinkIndex(u8);
 
@@ -39,7 +39,7 @@ impl SinkSet {
     /// The empty set.
     pub const EMPTY: SinkSet = SinkSet(0);
 
-    /// Returns the set of one sink.
+    /// Returns the set that contains only `sink`.
     pub fn one(sink: SinkIndex) -> Self {
         SinkSet(1 << sink.0)
     }
@@ -49,7 +49,7 @@ impl SinkSet {
         self.0 & (1 << sink.0) != 0
     }
 
-    /// Returns whether every sink of `self` is in `other`.
+    /// Returns whether every sink in `self` is in `other`.
     pub fn is_subset(self, other: SinkSet) -> bool {
         self.0 & !other.0 == 0
     }
@@ -64,7 +64,7 @@ impl SinkSet {
         self.0.count_ones() as usize
     }
 
-    /// Returns the rank of `sink` among the members, counted from the lowest index.
+    /// Returns the number of members with a lower index than `sink`.
     pub fn rank(self, sink: SinkIndex) -> usize {
         (self.0 & ((1u64 << sink.0) - 1)).count_ones() as usize
     }

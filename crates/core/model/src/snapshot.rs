@@ -1,7 +1,8 @@
-//! The state of the engine at one moment: the source of `/metrics`, of the API and of the log.
+//! The state of the engine at one moment: the data behind `/metrics`, the API and the log.
 //!
-//! Plain data without behavior. The engine fills it; the console and the program show it. What the
-//! agent runs beside the engine has sections in the console's `AgentSnapshot`.
+//! The snapshot is plain data without behavior. The engine fills it; the console and the program
+//! show it. The parts of the agent outside the engine have sections in the console's
+//! `AgentSnapshot`.
 
 mod file;
 mod task;
@@ -13,7 +14,7 @@ use crate::{CountersSnapshot, OriginTotals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Key of a source's wait for the memory grant. Component ids never begin with a dot.
+/// Key for a source's wait for the memory grant. Component ids never begin with a dot.
 pub const WAITS_FOR_MEMORY: &str = ".memory";
 
 /// The whole engine.
@@ -28,7 +29,7 @@ pub struct Snapshot {
     pub cpu_limit: Option<f64>,
     /// The memory of the process.
     pub memory: MemorySnapshot,
-    /// Every component: sources, transforms in the order of the flow, sinks.
+    /// Every component: sources, transforms in data-flow order, sinks.
     pub components: Vec<ComponentSnapshot>,
     /// The checkpoint store.
     pub checkpoints: CheckpointSnapshot,
@@ -52,11 +53,11 @@ pub struct MemorySnapshot {
     pub granted_bytes: u64,
     /// Bytes of the memory grant that may be used now.
     pub grant_limit_bytes: u64,
-    /// Bytes of the memory grant in all.
+    /// Total bytes of the memory grant.
     pub grant_bytes_max: u64,
 }
 
-/// State of the checkpoint store: whether checkpoints and ids can be kept.
+/// State of the checkpoint store: whether checkpoints and ids can be saved.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckpointSnapshot {
     /// Data that cannot be read or written, and the reason; `None` if the last attempt of each
@@ -88,11 +89,11 @@ pub struct ComponentSnapshot {
     pub sinks: Vec<SinkProgress>,
     /// Ids of the components that read from this one.
     pub readers: Vec<String>,
-    /// Seconds that a source waited for the capacity of a component or continued without that
-    /// component, by component id; [`WAITS_FOR_MEMORY`] for the memory grant.
+    /// Seconds that a source waited for a component's capacity or continued without that component,
+    /// by component id; [`WAITS_FOR_MEMORY`] for the memory grant.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity_wait_seconds: BTreeMap<String, f64>,
-    /// Limit that keeps a source from reading now.
+    /// Limit that currently prevents a source from reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBackSnapshot>,
     /// Number of batches that wait for a serial or offload transform.
@@ -104,13 +105,13 @@ pub struct ComponentSnapshot {
     /// Number of calls of an offload transform that exceeded their deadline and have not returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hanging_calls: Option<u64>,
-    /// Failure of a sink since which no payload was delivered.
+    /// Failure that prevents a sink from delivering; `None` once a payload is delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSnapshot>,
     /// Bytes that wait for delivery by a sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
-    /// Content of a sink's disk buffer.
+    /// Contents of a sink's disk buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_buffer: Option<DiskBufferSnapshot>,
     /// Reason why a sink makes no progress.
@@ -119,25 +120,25 @@ pub struct ComponentSnapshot {
     /// Reasons why a source cannot read something, by path or pattern.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unreadable: BTreeMap<String, String>,
-    /// Type of the error, as in `errors`, of a source that cannot read from a server.
+    /// Type of the error, as in `errors`, that prevents a source from reading from a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable_error: Option<&'static str>,
     /// Totals of all origins of a source since the start, including closed origins.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<OriginTotals>,
-    /// Maximum time since the newest log time of an active origin of a source, in seconds; `None`
+    /// Maximum time since the newest log time among a source's active origins, in seconds; `None`
     /// if no log time is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_delay_seconds: Option<f64>,
-    /// Open files of a source. There may be thousands, so they are requested separately.
+    /// A source's open files. There may be thousands, so they are requested separately.
     #[serde(skip)]
     pub files: Vec<FileSnapshot>,
-    /// Tasks of a transform. There may be thousands, so they are requested separately.
+    /// A transform's tasks. There may be thousands, so they are requested separately.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
 }
 
-/// A wait of a source that has not ended.
+/// A source's wait that has not ended.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HeldBackSnapshot {
     /// Cause of the wait, a key of `wait_seconds`. The time is added there when the wait ends.
@@ -146,15 +147,14 @@ pub struct HeldBackSnapshot {
     pub seconds: f64,
 }
 
-/// The series of failures that keeps a sink from delivering.
+/// The series of failures that prevents a sink from delivering.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FailureSnapshot {
     /// Type of the last error, as in `errors`.
     pub kind: &'static str,
-    /// The status of an HTTP response, or the negative number of a system error; 0 for other
-    /// errors.
+    /// The status of an HTTP response, or a negated system error number; 0 for other errors.
     pub code: i64,
-    /// Description of the failure as text for a person.
+    /// Human-readable description of the failure.
     pub message: String,
     /// Seconds since the first failure.
     pub seconds: f64,
@@ -171,35 +171,35 @@ pub struct DiskBufferSnapshot {
     pub bytes: u64,
     /// Maximum bytes that the files may take.
     pub bytes_max: u64,
-    /// Entries on disk that are not sent yet.
+    /// Entries on disk that have not been sent yet.
     pub entries: u64,
     /// Events in these entries.
     pub events: u64,
-    /// Age of the oldest entry in seconds; 0 without entries.
+    /// Age of the oldest entry in seconds; 0 if there are no entries.
     pub oldest_seconds: f64,
     /// Seconds until the buffer is full at the rate of the last minute; `None` while it does not
     /// grow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<f64>,
-    /// Entries that could not be read since the start.
+    /// Entries that could not be read, since the start.
     pub damaged_entries: u64,
     /// Reason why the buffer cannot write or read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How far behind a sink is with the events of a source.
+/// How far a sink is behind with the events from a source.
 #[derive(Clone, Debug, Serialize)]
 pub struct SinkProgress {
     /// The sink's id.
     pub sink: String,
-    /// Bytes (or records) that exist and are not settled, read or not.
+    /// Bytes (or records) that exist and are not settled, whether read or not.
     pub lag: u64,
     /// Bytes (or records) that were read and are not settled.
     pub unsettled: u64,
     /// Age of the oldest unsettled range in seconds.
     pub oldest_seconds: f64,
-    /// Delay of the sink in log time, in seconds: see [`lag_seconds`].
+    /// The sink's delay in log time, in seconds: see [`lag_seconds`].
     pub lag_seconds: f64,
 }
 
@@ -220,7 +220,7 @@ impl ComponentSnapshot {
 }
 
 impl Snapshot {
-    /// Returns the events dropped by all components, without the intended drops.
+    /// Returns the number of events dropped unintentionally by all components.
     pub fn dropped_events(&self) -> u64 {
         self.components
             .iter()
@@ -229,19 +229,19 @@ impl Snapshot {
             .sum()
     }
 
-    /// Returns the bytes dropped by all components, where they are known.
+    /// Returns the number of bytes dropped by all components, where known.
     pub fn dropped_bytes(&self) -> u64 {
         self.components.iter().flat_map(|c| c.counters.dropped_bytes.values()).sum()
     }
 
-    /// Returns the events in the disk buffers of all sinks.
+    /// Returns the number of events in the disk buffers of all sinks.
     pub fn buffered_events(&self) -> u64 {
         let buffers = self.components.iter().filter_map(|c| c.disk_buffer.as_ref());
         buffers.map(|buffer| buffer.events).sum()
     }
 
-    /// Returns the events that sinks have delivered. An event that several sinks get counts for
-    /// each of them.
+    /// Returns the number of events that sinks have delivered. An event that goes to several sinks
+    /// counts once for each of them.
     pub fn delivered_events(&self) -> u64 {
         self.components.iter().filter(|c| c.kind == "sink").map(|c| c.counters.sent_events).sum()
     }
@@ -251,7 +251,7 @@ impl Snapshot {
         self.list(ComponentSnapshot::lost_events)
     }
 
-    /// Returns the events that `on_error: drop` dropped.
+    /// Returns the number of events that `on_error: drop` dropped.
     pub fn dropped_on_error(&self) -> u64 {
         self.components.iter().flat_map(|c| c.counters.dropped_on_error.values()).sum()
     }
@@ -271,8 +271,8 @@ impl Snapshot {
         self.components.iter().flat_map(texts).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the list of sinks that still have something to deliver, with the reasons why they
-    /// make no progress.
+    /// Returns the list of sinks that still have data to deliver, with the reasons why they make no
+    /// progress.
     pub fn undelivered_list(&self) -> String {
         let undelivered = |c: &ComponentSnapshot| {
             let why = c.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
@@ -283,7 +283,7 @@ impl Snapshot {
         sinks.filter_map(undelivered).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the number of failures of sources to read something.
+    /// Returns the number of times that sources failed to read.
     pub fn unread(&self) -> u64 {
         let sources = self.components.iter().filter(|c| c.kind == "source");
         let errors = sources.flat_map(|c| &c.counters.errors);

@@ -18,50 +18,50 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Reads data.
+/// Reads data from outside the agent.
 ///
 /// One worker thread at a time polls the source and runs the chain on the batch while it is in
-/// cache; meanwhile another worker may poll the next batch. The order of the returned batches is
+/// cache; meanwhile, another worker may poll the next batch. The order of the returned batches is
 /// the order of the source's tickets. A poll must be short: it reads the available data and never
 /// waits.
 pub trait Source: Send {
-    /// Returns the next batch, or when to poll again.
+    /// Returns the next batch, or the time of the next poll.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
 
-    /// Changes the sinks, with their ids, from the next poll on, because of a reload. Remaining
-    /// sinks keep their index and id; the ledger has forgotten the others. A source that can read
-    /// twice gives each new sink a cursor and an account in the ledger. Other sources do nothing: a
-    /// new sink gets the data read from now on.
+    /// Replaces the sinks, given with their ids, because of a reload. The next poll is the first to
+    /// use the new sinks. Remaining sinks keep their index and id; the ledger has forgotten the
+    /// others. A source that can read data twice gives each new sink a cursor and an account in the
+    /// ledger. Other sources do nothing, and a new sink gets only the data read after the change.
     fn set_sinks(&mut self, _: &[(SinkIndex, String)]) {}
 
     /// Stops reading, because the agent stops (`for_good`), or a reload removes or replaces the
-    /// source. Returns whether the source still holds data back; then it is polled until it has
-    /// ended.
+    /// source. Returns whether the source still keeps data back. If so, the source is polled until
+    /// it has ended.
     fn close(&mut self, _for_good: bool) -> bool {
         false
     }
 
-    /// Returns whether data arrives even if the source is not polled; delaying its polls then saves
-    /// nothing.
+    /// Returns whether data arrives even if the source is not polled. If so, delaying its polls
+    /// saves nothing.
     fn is_live(&self) -> bool {
         false
     }
 
     /// Returns whether data that is not read now can be read later without loss. If so, each sink
-    /// queues only the data that it delivers soon, so that a quiet origin does not wait behind a
-    /// busy one.
+    /// queues only the data that it will deliver soon, so that a quiet origin does not wait behind
+    /// a busy one.
     fn can_wait(&self) -> bool {
         false
     }
 
-    /// Returns whether a disk buffer takes the source's data when a sink's queue is full. If not,
-    /// the data waits in the source. A source whose data can wait uses [`SourceCx::overflow`] to
-    /// choose the data it reads for disk buffers.
+    /// Returns whether a disk buffer takes the source's data when a sink's queue is full.
+    /// Otherwise, the data waits in the source. A source whose data can wait uses
+    /// [`SourceCx::overflow`] to choose the data that it reads for disk buffers.
     fn overflows(&self) -> bool {
         !self.can_wait()
     }
 
-    /// Returns whether the source, when it is opened again, reads the data that its sinks have not
+    /// Returns whether the source, after it is reopened, rereads the data that its sinks have not
     /// settled.
     fn reads_again(&self) -> bool {
         self.can_wait()
@@ -70,26 +70,26 @@ pub trait Source: Send {
     /// Continues after [`Source::close`], because the reload was refused.
     fn reopen(&mut self) {}
 
-    /// Makes durable, before `deadline`, the data that the sinks have not settled and that the next
-    /// start could not read again. Called when the source is no longer polled, at a stop or because
-    /// a reload removes it, while sinks still deliver; it may block. A refused reload polls the
-    /// source again.
+    /// Makes durable, before `deadline`, the data that the sinks have not settled and that the
+    /// agent could not reread after a restart. Called when the source is no longer polled, because
+    /// the agent stops or a reload removes the source, while sinks still deliver. The call may
+    /// block. If the reload is refused, the source is polled again.
     fn hold(&mut self, _deadline: Instant) {}
 
-    /// Returns the unsettled remainder, counts the lost part of it, and releases data that need not
-    /// be held any more. Called once, after the last commit of checkpoints. `None` if the source
-    /// cannot read twice: all data that its sinks have not settled is lost.
+    /// Returns the unsettled remainder, counts the part of it that is lost, and releases data that
+    /// no longer needs to be held. Called once, after the last commit of checkpoints. `None` if the
+    /// source cannot read data twice, so all data that its sinks have not settled is lost.
     fn leave(&mut self) -> Option<Leftover> {
         None
     }
 }
 
-/// Unsettled data of a source when it stops.
+/// Unsettled data that a source leaves when it stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftover {
-    /// Data on disk, which the next start reads.
+    /// Data on disk, which the agent reads after a restart.
     pub waiting: Remainder,
-    /// Lost data, which the next start cannot read.
+    /// Lost data, which the agent cannot read after a restart.
     pub lost: Remainder,
 }
 
@@ -98,7 +98,7 @@ pub struct Leftover {
 pub struct Remainder {
     /// Number of files.
     pub files: u64,
-    /// Bytes in them.
+    /// Bytes in these files.
     pub bytes: u64,
     /// Events in these bytes, where counted.
     pub events: u64,
@@ -132,20 +132,19 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 /// Resources that a source gets when it opens, before its first poll.
 #[derive(Clone)]
 pub struct SourceOpen {
-    /// Properties that the events of this source share.
+    /// Properties that this source's events share.
     pub info: Arc<SourceInfo>,
     /// Sinks of the source, with their ids.
     pub sinks: Vec<(SinkIndex, String)>,
     /// State saved before the restart.
     pub store: Arc<dyn OriginStore>,
-    /// The source's folder below `data_dir`, for data that must outlive its file; created on
-    /// demand.
+    /// The source's folder in `data_dir`, for data that must outlive its file; created on demand.
     pub held_dir: PathBuf,
     /// Ledger of the source.
     pub ledger: Arc<Ledger>,
     /// Counters of the source.
     pub counters: Arc<Counters>,
-    /// Takes reports of paths and servers that cannot be read.
+    /// Collects reports about paths and servers that cannot be read.
     pub unreadable: Arc<Unreadable>,
     /// Wakes the source.
     pub wake: Wake,
@@ -155,18 +154,17 @@ pub struct SourceOpen {
     pub internal_logs: InternalLogs,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
-    /// Whether to read the existing data and then end.
+    /// Whether to read only the existing data and then end.
     pub until_eof: bool,
 }
 
 /// The result of a poll.
 pub enum Polled {
-    /// A batch, and the permit for the output of the chain. The engine polls again as soon as
-    /// possible.
+    /// A batch, and the permit for the chain's output. The engine polls again as soon as possible.
     Batch(Box<Batch>, Permit),
     /// No data. The engine polls again after this time, or when woken.
     Wait(Duration),
-    /// There is data, but the grant or a sink has no capacity. The engine polls again once it has
+    /// There is data, but the grant or a sink has no capacity. The engine polls again once there is
     /// capacity.
     Backpressure,
     /// All data was read, and no more will come.
@@ -177,24 +175,24 @@ pub enum Polled {
 pub struct SourceCx<'a> {
     /// The current time, on both clocks.
     pub now: Now,
-    /// Properties that the events of this source share.
+    /// Properties that this source's events share.
     pub info: &'a Arc<SourceInfo>,
     /// The sinks of this source.
     pub sinks: SinkSet,
-    /// The sinks with capacity for more.
+    /// The sinks with capacity for more data.
     pub ready: SinkSet,
     /// Sinks that have lacked capacity for so long that the others continue without them.
     pub blocked: SinkSet,
-    /// Sinks whose disk buffers have capacity for data of a source that [`Source::overflows`]
+    /// Sinks whose disk buffers have capacity for data from a source that [`Source::overflows`]
     /// although its data could wait.
     pub overflow: SinkSet,
     /// Ledger of the source.
     pub ledger: &'a Arc<Ledger>,
     /// Counters of the source.
     pub counters: &'a Counters,
-    /// Whether to read the existing data and then end.
+    /// Whether to read only the existing data and then end.
     pub until_eof: bool,
-    /// Whether the sink that feeds this source, if any, makes no more events.
+    /// Whether the sink that feeds this source, if any, will create no more events.
     pub has_input_ended: bool,
     /// The memory allowance.
     pub grant: &'a Arc<Grant>,
@@ -205,7 +203,8 @@ pub struct SourceCx<'a> {
 }
 
 impl SourceCx<'_> {
-    /// Takes a block of at least `bytes`, and the permit for its chain, if the grant has capacity.
+    /// Takes a block of at least `bytes` bytes, and the permit for its chain, if the grant has
+    /// capacity.
     pub fn block(&self, bytes: usize) -> Option<(Block, Permit)> {
         let bytes = bytes.max(BLOCK_BYTES);
         let mut permit = self.grant.try_take(bytes as u64 + self.expansion)?;

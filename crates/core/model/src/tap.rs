@@ -1,7 +1,8 @@
-//! Taps: listeners that get samples or traces of the events at a point of the topology.
+//! Taps: listeners that get samples or traces of the events at one point in the topology.
 //!
-//! A tap never slows the data. Without a tap, a point costs one relaxed load per batch. With one, a
-//! worker copies a bounded number of events per second, and only if the listener has room for them.
+//! A tap never slows the data down. Without a tap, a point costs one relaxed load per batch. With a
+//! tap, a worker copies a bounded number of events per second, and only if the listener has room
+//! for them.
 
 use crate::batch::{Batch, EventSample};
 use crate::side::TapSide;
@@ -19,22 +20,21 @@ pub const EVENTS_PER_SECOND: f64 = 1000.0;
 /// Maximum bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// Events that must accrue before a tap with a used-up allowance copies again. A few larger
-/// samples, or several at once, cost less than many samples of one event, each of which wakes the
-/// client.
+/// Number of events that must accrue before a tap with a used-up allowance copies again. A few
+/// larger samples cost less than many samples of one event, each of which wakes the client.
 const EVENTS_SAVED: f64 = 50.0;
 
-/// Maximum number of events that a tap copies of one batch, so that no batch takes long.
+/// Maximum number of events that a tap copies from one batch, so that no batch takes long.
 pub const ROWS_MAX: usize = 500;
 
-/// Gets the samples of a tap.
+/// Receives a tap's samples.
 pub trait Listener: Send + Sync {
-    /// Takes the sample that `copy` makes, if there is room; never waits. Returns the bytes taken;
-    /// `None` if there is no room, in which case `copy` was not called.
+    /// Takes the sample that `copy` creates, if there is room; never waits. Returns the bytes
+    /// taken; `None` if there is no room, in which case `copy` was not called.
     fn offer(&self, copy: &mut dyn FnMut() -> EventSample) -> Option<usize>;
 }
 
-/// A point of the topology where taps listen.
+/// A point in the topology where taps listen.
 #[derive(Default)]
 pub struct TapPoint {
     is_tapped: AtomicBool,
@@ -42,7 +42,7 @@ pub struct TapPoint {
     /// Whether traces begin at this point.
     is_traced: AtomicBool,
     tracers: RwLock<Vec<Arc<Tracer>>>,
-    /// Number of batches offered to tracers, which selects the tracer that is asked first.
+    /// Number of batches offered to tracers, which selects the tracer to try first.
     offered: AtomicUsize,
 }
 
@@ -55,7 +55,7 @@ struct Tap {
     listener: Box<dyn Listener>,
 }
 
-/// Gets traces of the batches that a source issues.
+/// Receives traces of the batches that a source issues.
 struct Tracer {
     /// Where the events are copied.
     at: SamplePoint,
@@ -78,7 +78,7 @@ impl Allowance {
         Allowance { events, bytes, at, is_saving: false }
     }
 
-    /// Adds what has accrued until `now`; returns how many events may be copied.
+    /// Adds the allowance accrued until `now`; returns how many events may be copied.
     fn refill(&mut self, now: Instant) -> usize {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
@@ -107,7 +107,7 @@ impl TapPoint {
 
     #[cold]
     fn offer_to_taps(&self, output: usize, batch: &Batch) {
-        // A tap that is being added misses this batch, because a worker does not wait.
+        // A worker does not wait, so a tap that is being added misses this batch.
         let Some(taps) = self.taps.try_read() else { return };
         taps.iter().filter(|tap| tap.output == output).for_each(|tap| tap.offer(batch));
     }
@@ -194,14 +194,14 @@ fn evenly(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
     rows
 }
 
-/// All points of a topology, by component. Clones share the points.
+/// All points in a topology, by component. Clones share the points.
 #[derive(Clone, Default)]
 pub struct Taps(Arc<Mutex<Points>>);
 
 type Points = HashMap<(TapSide, Arc<str>), Arc<TapPoint>>;
 
 impl Taps {
-    /// Returns the point at a side of a component. The point stays the same as long as it is in
+    /// Returns the point at a side of a component. The same point is returned as long as it is in
     /// use.
     pub fn point(&self, side: TapSide, id: &str) -> Arc<TapPoint> {
         let mut points = self.0.lock();
@@ -209,7 +209,7 @@ impl Taps {
         points.entry((side, id.into())).or_default().clone()
     }
 
-    /// Lets `listener` get samples of an output until the returned value is dropped.
+    /// Sends samples of an output to `listener` until the returned value is dropped.
     pub fn listen(
         &self,
         side: TapSide,
@@ -226,8 +226,9 @@ impl Taps {
 }
 
 impl Taps {
-    /// Lets `listener` get traces of the batches that any of the components in `ids` issues as a
-    /// source, with a copy of their events at the point `at`, until the returned value is dropped.
+    /// Sends traces of the batches that any of the components in `ids` issues as a source to
+    /// `listener`, with a copy of their events at the point `at`, until the returned value is
+    /// dropped.
     pub fn trace(
         &self,
         ids: &[String],
@@ -246,7 +247,7 @@ impl Taps {
     }
 }
 
-/// Tracers at several sources; they end when this is dropped.
+/// Tracers at several sources; they stop when this value is dropped.
 pub struct Tracing(Vec<(Arc<TapPoint>, Arc<Tracer>)>);
 
 impl Drop for Tracing {
@@ -263,7 +264,7 @@ impl std::fmt::Debug for Taps {
     }
 }
 
-/// A tap that listens; it ends when this is dropped.
+/// A tap that listens until this value is dropped.
 pub struct Listening {
     point: Arc<TapPoint>,
     tap: Arc<Tap>,

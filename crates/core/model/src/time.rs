@@ -1,4 +1,4 @@
-//! The current time, which components get as an argument and never read themselves.
+//! The current time, which components receive as an argument and never read themselves.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -16,7 +16,7 @@ impl EngineTime {
     /// A time that never comes.
     pub const MAX: EngineTime = EngineTime(Duration::MAX);
 
-    /// The time at which the engine has been up for `uptime`.
+    /// Creates the time at which the engine has been up for `uptime`.
     pub const fn at(uptime: Duration) -> EngineTime {
         EngineTime(uptime)
     }
@@ -30,7 +30,7 @@ impl EngineTime {
 impl Add<Duration> for EngineTime {
     type Output = EngineTime;
 
-    /// Returns the time `length` later, at most [`EngineTime::MAX`].
+    /// Returns the time `length` later, capped at [`EngineTime::MAX`].
     fn add(self, length: Duration) -> EngineTime {
         EngineTime(self.0.saturating_add(length))
     }
@@ -45,7 +45,7 @@ impl AddAssign<Duration> for EngineTime {
 impl Sub for EngineTime {
     type Output = Duration;
 
-    /// Returns how long `earlier` lies before this time; zero if it is later.
+    /// Returns the time between `earlier` and this time; zero if `earlier` is later.
     fn sub(self, earlier: EngineTime) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -62,7 +62,7 @@ impl fmt::Debug for EngineTime {
 pub struct Now {
     /// Monotonic time, for deadlines and intervals.
     pub since_start: EngineTime,
-    /// Wall clock in nanoseconds since 1970, for timestamps of events. It may step.
+    /// Wall clock in nanoseconds since 1970, for event timestamps. It may jump.
     pub unix_ns: i64,
 }
 

@@ -1,7 +1,7 @@
-//! Traces: the way of a batch's events through the topology, and the time in each component.
+//! Traces: the path of a batch's events through the topology, and the time in each component.
 //!
 //! A batch passes as a whole, so its events share their times, but each component may pass on
-//! different events. Without a tracer a batch costs one relaxed load, and each component one test
+//! different events. Without a tracer, a batch costs one relaxed load, and each component one check
 //! of an option. With a tracer, a bounded number of batches per second is traced.
 
 use crate::batch::{Batch, EventId, EventSample};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum number of events of a batch that a trace can follow: one bit each in [`Rows`].
+/// Maximum number of events in a batch that a trace can follow: one bit each in [`Rows`].
 pub const TRACED_ROWS_MAX: usize = 50;
 
-/// Maximum number of stages of a trace. A batch that panics is halved repeatedly.
+/// Maximum number of stages in a trace. A batch that panics is halved repeatedly.
 const STAGES_MAX: usize = 200;
 
-/// A set of events of a trace.
+/// A set of events in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows(u64);
 
@@ -79,9 +79,9 @@ pub struct SamplePoint {
     pub output: usize,
 }
 
-/// Gets traces.
+/// Receives traces.
 pub trait TraceListener: Send + Sync {
-    /// Returns the counter of the bytes held by the listener's samples, if the listener has room
+    /// Returns the counter of the bytes that the listener's samples take, if the listener has room
     /// for another trace; never waits.
     fn room(&self) -> Option<Arc<AtomicUsize>>;
 
@@ -89,13 +89,13 @@ pub trait TraceListener: Send + Sync {
     fn begin(&self, trace: &Arc<Trace>);
 }
 
-/// A part of the way of a batch: through a source, a transform, or a sink with its endpoint.
+/// A part of a batch's path: through a source, a transform, or a sink with its endpoint.
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The component.
     pub component: Arc<str>,
-    /// Times at which the batch entered and left the component, since the trace began. For a sink:
-    /// of its encoder.
+    /// Times at which the batch entered and left the component, measured from the start of the
+    /// trace. For a sink, the times of its encoder.
     pub times: (Duration, Duration),
     /// Events that entered.
     pub events: usize,
@@ -112,21 +112,21 @@ pub struct Stage {
 pub enum StageKind {
     /// A transform ran.
     Transform,
-    /// The component did not get the events: the sinks behind it get them from another batch,
-    /// because they had no capacity, or have them already.
+    /// The component did not get the events. The sinks after it get the events from another batch,
+    /// because they had no capacity, or already have the events.
     Skipped,
-    /// The encoder of a sink produced nothing for the events.
+    /// The sink's encoder produced nothing for the events.
     NotSent,
     /// The events were encoded for delivery.
     Delivery(DeliveryStage),
 }
 
-/// The way of an encoded batch to the endpoint. Times are measured from the beginning of the trace.
+/// The path of an encoded batch to the endpoint. Times are measured from the start of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryStage {
-    /// Time at which the batch was first given to the lane.
+    /// Time at which the lane first received the batch.
     pub sent: Option<Duration>,
-    /// Number of the sink's failed attempts meanwhile.
+    /// Number of the sink's failed attempts in the meantime.
     pub failures: u32,
     /// Error of the last failed attempt.
     pub error: Option<String>,
@@ -138,8 +138,8 @@ pub struct DeliveryStage {
     pub settled: Option<(Duration, Outcome)>,
 }
 
-/// The way of one batch through the topology. The trace is complete when this is its last
-/// reference.
+/// The path of one batch through the topology. The trace is complete when no other reference to it
+/// remains.
 pub struct Trace {
     /// The source.
     pub source: Arc<str>,
@@ -150,7 +150,7 @@ pub struct Trace {
     /// Number of events in the batch.
     pub events: usize,
     begun: Instant,
-    /// The traced events: their ids, and their rows.
+    /// The traced events, as ids and rows.
     traced: Vec<(EventId, usize)>,
     point: SamplePoint,
     progress: Mutex<Progress>,
@@ -208,7 +208,7 @@ impl Trace {
         self.begun.elapsed()
     }
 
-    /// Returns the traced events that are selected in a batch: row and event.
+    /// Returns the traced events that are selected in a batch, as pairs of row and event.
     fn find(&self, batch: &Batch) -> Vec<(usize, usize)> {
         let (mut found, mut missing) = (Vec::with_capacity(self.traced.len()), Vec::new());
         for (event, (id, row)) in self.traced.iter().enumerate() {
@@ -239,7 +239,7 @@ impl Trace {
         }
         let mut found = found.to_vec();
         found.sort_unstable();
-        // A transform may produce several events from one.
+        // A transform may produce several events from one event.
         found.truncate(TRACED_ROWS_MAX);
         let (rows, events): (Vec<usize>, Vec<usize>) = found.into_iter().unzip();
         let sample = batch.sample(&rows);
@@ -247,13 +247,13 @@ impl Trace {
         progress.sample = Some((sample, events));
     }
 
-    /// Reads the progress so far. Workers that record a stage wait meanwhile.
+    /// Reads the progress so far. Workers that record a stage wait in the meantime.
     pub fn read<R>(&self, read: impl FnOnce(&Progress) -> R) -> R {
         read(&self.progress.lock())
     }
 
-    /// Ends the trace and returns its progress. Afterwards the trace takes no room and records
-    /// nothing, even if a payload keeps it for long.
+    /// Ends the trace and returns its progress. Afterwards the trace takes no memory and records
+    /// nothing, even if a payload keeps it for a long time.
     pub fn end(&self) -> Progress {
         let mut progress = std::mem::take(&mut *self.progress.lock());
         if let (Some(bytes), Some((sample, _))) = (progress.sample_bytes.take(), &progress.sample) {
@@ -262,14 +262,14 @@ impl Trace {
         progress
     }
 
-    /// Notes that a batch enters a component, at `begun`.
+    /// Records that a batch enters a component, at `begun`.
     pub fn enter(self: &Arc<Trace>, batch: &Batch, begun: Instant) -> Entered {
         let input = Rows::of(&self.find(batch));
         let begun = begun.saturating_duration_since(self.begun);
         Entered { trace: self.clone(), begun, events: batch.events(), input, outputs: Vec::new() }
     }
 
-    /// Notes that a batch does not enter a component.
+    /// Records that a batch does not enter a component.
     pub fn skip(self: &Arc<Trace>, component: &Arc<str>, batch: &Batch) {
         let stage = self.enter(batch, Instant::now()).stage(component, StageKind::Skipped);
         self.push(stage);
@@ -287,14 +287,14 @@ impl Trace {
     }
 }
 
-/// Subtracts the trace's sample from the bytes of the listener.
+/// Subtracts the trace's sample from the listener's bytes.
 impl Drop for Trace {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// A traced batch in a component.
+/// A traced batch inside a component.
 pub struct Entered {
     trace: Arc<Trace>,
     begun: Duration,
@@ -304,22 +304,22 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// Notes a batch that leaves through an output.
+    /// Records a batch that leaves through an output.
     pub fn output(&mut self, component: &str, output: usize, batch: &Batch) {
         let found = self.trace.find(batch);
         self.trace.sample(TapSide::Output, component, output, batch, &found);
         self.outputs.push((output, Rows::of(&found)));
     }
 
-    /// Notes that the component is done with the batch.
+    /// Records that the component is done with the batch.
     pub fn leave(self, component: &Arc<str>) {
         let trace = self.trace.clone();
         let stage = self.stage(component, StageKind::Transform);
         trace.push(stage);
     }
 
-    /// Notes that the encoder of a sink is done. Returns the trace of the payload's delivery,
-    /// unless there is nothing to send.
+    /// Records that a sink's encoder is done. Returns the trace of the payload's delivery, unless
+    /// there is nothing to send.
     pub fn encoded(
         self,
         sink: &Arc<str>,
@@ -366,12 +366,12 @@ impl TracedDelivery {
         }
     }
 
-    /// Notes that the lane gets the payload.
+    /// Records that the lane gets the payload.
     pub fn sent(&self) {
         self.note(|delivery, now| delivery.sent = delivery.sent.or(Some(now)));
     }
 
-    /// Notes that an attempt of the sink failed.
+    /// Records that one of the sink's attempts failed.
     pub fn failed(&self, error: &dyn std::fmt::Display) {
         self.note(|delivery, _| {
             delivery.failures = delivery.failures.saturating_add(1);
@@ -379,17 +379,17 @@ impl TracedDelivery {
         });
     }
 
-    /// Notes that the endpoint refused some events of the payload.
+    /// Records that the endpoint refused some of the payload's events.
     pub fn refused(&self, events: u64) {
         self.note(|delivery, _| delivery.refused = events);
     }
 
-    /// Notes that the payload is durable on disk.
+    /// Records that the payload is durable on disk.
     pub fn buffered(&self) {
         self.note(|delivery, _| delivery.is_buffered = true);
     }
 
-    /// Notes an outcome. The last time and the worst outcome count, because a batch may have
+    /// Records an outcome. The last time and the worst outcome count, because a batch may have
     /// several segments.
     pub(crate) fn settled(&self, outcome: Outcome) {
         self.note(|delivery, now| {

@@ -1,7 +1,7 @@
 //! The four kinds of transform.
 //!
-//! A transform is a pure function: time and randomness are arguments. Output 0 is the main one;
-//! side outputs follow in the order of its registry row.
+//! A transform is a pure function: time and randomness are arguments. Output 0 is the main output;
+//! side outputs follow in the order of the transform's registry row.
 
 use crate::batch::Batch;
 use crate::counters::Counters;
@@ -19,7 +19,7 @@ pub enum Transform {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
     /// One instance, fed in ticket order.
     Serial(Box<dyn Serial>),
-    /// A sink of the input. Its lane folds the payloads that workers have encoded, and
+    /// A sink for the transform's input. Its lane folds the payloads that workers have encoded, and
     /// [`LaneCx::feed`] takes the results.
     ///
     /// [`LaneCx::feed`]: crate::LaneCx::feed
@@ -33,13 +33,13 @@ pub enum Transform {
 pub struct Outputs {
     /// Batches sent, each with its output, in order.
     pub batches: Vec<(usize, Batch)>,
-    /// The transform's counters, for events that it drops or passes incomplete.
+    /// The transform's counters, for events that it drops or passes on incomplete.
     pub counters: Arc<Counters>,
     /// A message for the agent's log; the transform's name is prepended.
     pub warning: Option<String>,
     /// The output for rejected events.
     pub rejected: Option<usize>,
-    /// How long to pause the source, if the transform exceeds its rate.
+    /// How long to pause the source if the transform's rate limit is exceeded.
     pub pause: Option<Duration>,
 }
 
@@ -59,34 +59,33 @@ pub trait Map: Send {
 
 /// Transforms batches in ticket order, with state.
 pub trait Serial: Send {
-    /// Transforms `batch`; sees every batch of a source in read order.
+    /// Transforms `batch`. Called with every batch of a source in read order.
     fn apply(&mut self, now: Now, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }
 
-/// Transforms batches on the engine's pool of threads, for calls that are long or may block.
+/// Transforms batches on the engine's thread pool, for calls that are long or may block.
 pub trait Offload: Send + Sync {
     /// Returns how many calls may run at once, including abandoned calls.
     fn concurrency(&self) -> usize;
 
-    /// Returns the longest allowed duration of a call; `None` for no limit. After that time the
-    /// call is abandoned: [`Offload::expired`] decides about its batches, and the call's result is
-    /// ignored.
+    /// Returns the maximum duration of a call; `None` for no limit. After that time the call is
+    /// abandoned: [`Offload::expired`] decides about its batches, and the call's result is ignored.
     fn deadline(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns the number of hanging calls at which calling stops; `None` for no limit. From then
-    /// on batches are handed back at once, until a call returns.
+    /// Returns the number of hanging calls at which calling stops; `None` for no limit. At that
+    /// number, batches are handed back at once, until a call returns.
     fn hanging_max(&self) -> Option<usize> {
         None
     }
 
-    /// Returns the most bytes that the transform produces for one block.
+    /// Returns the maximum bytes that the transform produces for one block.
     fn output_bytes_max(&self) -> u64 {
         BLOCK_BYTES as u64
     }
 
-    /// Returns the most tickets whose batches are passed to one call.
+    /// Returns the maximum number of tickets whose batches are passed to one call.
     fn tickets_max(&self) -> usize {
         1
     }
@@ -96,8 +95,8 @@ pub trait Offload: Send + Sync {
         Vec::new()
     }
 
-    /// Transforms batches. `outputs` has one item per batch; `now` is the time at which the call
-    /// begins.
+    /// Transforms batches. `outputs` contains one item per batch; `now` is the time at which the
+    /// call begins.
     fn apply(
         &self,
         now: Now,

@@ -1,7 +1,7 @@
 //! Sizes and durations as people write them: a number with its unit.
 //!
-//! `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is an error, and so are zero,
-//! negative numbers and values beyond 2⁶⁴ bytes or nanoseconds.
+//! Examples: `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is an error, and so are
+//! zero, negative numbers and values beyond 2⁶⁴ bytes or nanoseconds.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,14 +24,13 @@ pub struct Size(pub u64);
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub struct Interval(pub Duration);
 
-/// How long something that is not used is kept: an [`Interval`], or `never` for as long as the agent
-/// runs.
+/// How long an unused item is kept: an [`Interval`], or `never` for as long as the agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub enum Expiry {
-    /// It expires after this time without use.
+    /// The item expires after this time without use.
     After(Interval),
-    /// It does not expire.
+    /// The item does not expire.
     Never,
 }
 
@@ -42,13 +41,13 @@ pub struct ExpiryError(UnitError);
 
 /// Reason why a text is not a [`Size`] or an [`Interval`].
 ///
-/// Messages read "what is wrong; what to write instead".
+/// Messages have the form "what is wrong; what to use instead".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// A bare number.
     #[error("{text:?} has no unit; use, for example, {example}")]
     NoUnit {
-        /// The text as given.
+        /// The text that was passed.
         text: String,
         /// Two valid values.
         example: &'static str,
@@ -56,7 +55,7 @@ pub enum UnitError {
     /// An unknown unit.
     #[error("{text:?} has the unknown unit {unit:?}; use {units}")]
     UnknownUnit {
-        /// The text as given.
+        /// The text that was passed.
         text: String,
         /// The unknown unit.
         unit: String,
@@ -66,7 +65,7 @@ pub enum UnitError {
     /// Not a number.
     #[error("{text:?} is not a {what}; use, for example, {example}")]
     Malformed {
-        /// The text as given.
+        /// The text that was passed.
         text: String,
         /// `size` or `duration`.
         what: &'static str,
@@ -76,7 +75,7 @@ pub enum UnitError {
     /// Zero or less.
     #[error("{text:?} is not more than zero; use, for example, {example}")]
     NotPositive {
-        /// The text as given.
+        /// The text that was passed.
         text: String,
         /// Two valid values.
         example: &'static str,
@@ -84,7 +83,7 @@ pub enum UnitError {
     /// Too large.
     #[error("{text:?} is too large; use at most {most}")]
     TooLarge {
-        /// The text as given.
+        /// The text that was passed.
         text: String,
         /// The largest value.
         most: &'static str,
@@ -92,7 +91,7 @@ pub enum UnitError {
     /// A fraction of a byte or a nanosecond.
     #[error("{text:?} is not a whole number of {base}; use a smaller unit")]
     NotWhole {
-        /// The text as given.
+        /// The text that was passed.
         text: String,
         /// `bytes` or `nanoseconds`.
         base: &'static str,
@@ -162,7 +161,7 @@ impl Family {
         loop {
             let (number, unit, behind) = split_part(rest);
             let worth = self.worth(text, number, unit)?;
-            // Units must descend: `30s1m` and `1s1s` are more likely typos than intent.
+            // Units must descend, because `30s1m` and `1s1s` are more likely typos than intent.
             if worth >= smallest || (!self.compound && !behind.is_empty()) {
                 return Err(self.malformed(text));
             }
@@ -217,8 +216,8 @@ impl Family {
         u64::try_from(product / scale).map_err(|_| self.too_large(text))
     }
 
-    /// Returns the shortest form of `total` as a whole number of one unit; among equals, the
-    /// largest unit.
+    /// Returns the shortest form of `total` as a whole number of one unit. If several forms are
+    /// equally short, uses the largest unit.
     fn shortest(&self, total: u64) -> String {
         let exact = self.units.iter().filter(|(_, worth)| total.is_multiple_of(*worth));
         let forms = exact.map(|(name, worth)| format!("{}{name}", total / worth));
@@ -383,7 +382,7 @@ mod tests {
         text.parse::<Interval>().unwrap_err().to_string()
     }
 
-    /// Every unit, whole and with a fraction, gives the exact number of bytes.
+    /// Every unit, whole and with a fraction, yields the exact number of bytes.
     #[test]
     fn sizes_are_parsed_exactly() {
         for (text, bytes) in [
@@ -403,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Single and compound durations give the exact time.
+    /// Single and compound durations yield the exact time.
     #[test]
     fn intervals_are_parsed_exactly() {
         for (text, millis) in [

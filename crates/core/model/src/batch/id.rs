@@ -1,19 +1,19 @@
-//! Ids of events.
+//! Event ids.
 
 use super::{Batch, Segment};
 use crate::origin::OriginId;
 use std::fmt;
 
-/// Position of an event. As text, `FILE_ID-OFFSET`, it is the id of an event whose record arrived
-/// without an id. The text ends with `-ORDINAL` for all but the first of several events that one
-/// record became. See [`Batch::write_id`].
+/// Position of an event. As text, `FILE_ID-OFFSET`, the position is the id of an event whose record
+/// arrived without an id. If one record became several events, the text ends with `-ORDINAL` for
+/// all but the first. See [`Batch::write_id`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     /// The origin of the event's record.
     pub origin: OriginId,
     /// Offset of the event's record.
     pub offset: u64,
-    /// Index of the event among the events of its record, counted from 0.
+    /// Index of the event among the events from its record, counted from 0.
     pub ordinal: u32,
 }
 
@@ -54,9 +54,9 @@ impl Batch {
     }
 
     /// Appends the id of a row as text: the id that arrived with its record, else the row's
-    /// position. The id stays the same whenever the row is read again. A suffix `.ORDINAL`
-    /// distinguishes several events of one record with an id, since the agent that assigned the id
-    /// may have used `-ORDINAL`.
+    /// position. The id stays the same whenever the row is reread. A `.ORDINAL` suffix
+    /// distinguishes several events from one record with an id, since the agent that assigned the
+    /// id may have used `-ORDINAL`.
     pub fn write_id(&self, segment: &Segment, row: usize, out: &mut Vec<u8>) {
         let Some(id) = self.received_id(row) else {
             return self.event_id(segment, row).write(out);

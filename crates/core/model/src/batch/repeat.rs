@@ -1,4 +1,4 @@
-//! Several events of one record.
+//! Several events from one record.
 
 use super::{Batch, Segment};
 use crate::origin::TIME_UNKNOWN;
@@ -6,9 +6,9 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use millstream_columns::{Cell, Column, Columns};
 
 impl Batch {
-    /// Returns a batch with `counts[row]` events for each selected row, and without the other rows.
-    /// The events of a row share its fields, its time and its acknowledgement. Ordinals distinguish
-    /// the events, even if the row already was one of several events of a record.
+    /// Returns a batch with `counts[row]` events for each selected row, without the other rows. The
+    /// events of a row share its fields, its time and its acknowledgement. Ordinals distinguish the
+    /// events, even if the row already was one of several events from a record.
     pub fn repeat(&self, counts: &[u32]) -> Batch {
         let selected = (0..self.rows()).filter(|row| self.is_selected(*row));
         let rows: Vec<usize> =
@@ -39,7 +39,7 @@ impl Batch {
         made
     }
 
-    /// Numbers the events of each record: the rows of one segment at the same offset.
+    /// Numbers the events of each record, which are the rows in one segment with the same offset.
     fn count_ordinals(&self) -> ScalarBuffer<u32> {
         let mut ordinals: Vec<u32> = Vec::with_capacity(self.rows());
         for segment in self.segments.iter() {
@@ -56,7 +56,7 @@ impl Batch {
     }
 }
 
-/// Returns a segment over the rows of `rows` that belong to `segment`.
+/// Returns a segment over those rows in `rows` that belong to `segment`.
 fn moved(segment: &Segment, rows: &[usize]) -> Segment {
     let first_row = rows.partition_point(|row| *row < segment.first_row);
     let end = rows.partition_point(|row| *row < segment.first_row + segment.rows);

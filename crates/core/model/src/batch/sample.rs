@@ -9,11 +9,12 @@ use arrow_buffer::BooleanBuffer;
 use bytes::Bytes;
 use millstream_columns::{Cell, Column, ColumnBuilder, Columns, Kind};
 
-/// Maximum bytes of a copied text. A longer message is truncated; a note replaces a longer field.
+/// Maximum bytes of a copied text. A longer message is truncated; a longer field is replaced by a
+/// note.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of all texts after which no more events are copied. The last event may exceed the limit by
-/// as much again.
+/// Total text bytes after which no more events are copied. The last event may exceed the limit by
+/// up to the same number of bytes.
 pub const SAMPLE_BYTES_MAX: usize = 256 << 10;
 
 /// Events that were copied out of a batch. They have no debt and no sinks.
@@ -35,9 +36,9 @@ struct Window {
 }
 
 impl Batch {
-    /// Copies the rows in `rows`, which must ascend. A message over [`VALUE_BYTES_MAX`] is
-    /// truncated, and a note replaces a field over it. The sample has fewer rows if they exceed
-    /// [`SAMPLE_BYTES_MAX`].
+    /// Copies the rows in `rows`, which must ascend. A message longer than [`VALUE_BYTES_MAX`] is
+    /// truncated, and a longer field is replaced by a note. The sample has fewer rows if they
+    /// exceed [`SAMPLE_BYTES_MAX`].
     pub fn sample(&self, rows: &[usize]) -> EventSample {
         let (mut block, mut windows, mut bytes) = (Vec::new(), Vec::new(), 0);
         for row in rows {
@@ -66,7 +67,8 @@ impl Batch {
         EventSample { batch, cut, bytes }
     }
 
-    /// Returns what a row needs of the block: its message, and fields behind the message's start.
+    /// Returns the part of the block that a row needs: its message, and the fields after the
+    /// message's start.
     fn window(&self, row: usize, copy: usize) -> Window {
         let columns = || std::iter::once(&self.message).chain(self.fields.iter());
         let cells = columns().map(|column| column.cells()[row]);
@@ -87,7 +89,7 @@ impl Batch {
     }
 
     /// Copies a column. Values keep their distance from the message, so that a slice of the old
-    /// block becomes a slice of the new one. `is_field` says that a value must not be truncated.
+    /// block becomes a slice of the new one. If `is_field`, values must not be truncated.
     fn copied(
         &self,
         column: &Column,
@@ -117,7 +119,7 @@ impl Batch {
         made.finish(column.name.clone())
     }
 
-    /// Returns the batch with only these rows, without texts.
+    /// Returns the batch with only these rows, without text.
     fn rearranged(&self, rows: &[usize], windows: &[Window]) -> Batch {
         let segment_of = |row: usize| {
             self.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row))
@@ -171,7 +173,7 @@ fn pushed(
     }
 }
 
-/// Returns a segment, without a debt, over the rows of `rows` that belong to `segment`.
+/// Returns a segment, without a debt, over those rows in `rows` that belong to `segment`.
 fn without_debt(segment: &Segment, rows: &[usize]) -> Segment {
     let first_row = rows.partition_point(|row| *row < segment.first_row);
     let end = rows.partition_point(|row| *row < segment.first_row + segment.rows);

@@ -1,4 +1,4 @@
-//! The binary form of row sources, for payloads that are kept on disk.
+//! The binary form of row sources, for payloads that are stored on disk.
 
 use super::{FeedId, RowSource};
 use crate::origin::{Origin, OriginId};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 impl RowSource {
-    /// Appends sources for [`RowSource::read_all`]. Each origin is written once.
+    /// Appends sources in the form that [`RowSource::read_all`] reads. Each origin is written once.
     pub fn write_all(sources: &[RowSource], out: &mut Vec<u8>) {
         let (mut origins, mut indexes) = (Vec::new(), HashMap::new());
         let mut index_of = |source: &RowSource| {
@@ -72,7 +72,7 @@ fn read_origin(reader: &mut Reader<'_>) -> Option<Origin> {
     Some(Origin { is_in_records, ..Origin::new(id, name).with_attributes(attributes) })
 }
 
-/// The previous row: each row is written as its difference from the previous one.
+/// The previous row. Each row is written as its difference from the previous one.
 #[derive(Default)]
 struct Before {
     offset: u64,
@@ -176,7 +176,7 @@ mod tests {
             let read = RowSource::read_all(&changed);
             assert!(read.is_none_or(|rows| rows.len() <= bytes.len()), "byte {at} as {other}");
         }
-        // A count that no memory could hold.
+        // A count that exceeds any memory.
         assert!(RowSource::read_all(&[0, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]).is_none());
     }
 }

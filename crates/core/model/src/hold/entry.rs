@@ -1,14 +1,14 @@
-//! Debts of payloads that a disk buffer has taken over.
+//! Debts for payloads that a disk buffer has taken over.
 
 use super::{Debt, Hold};
 use crate::ack::State;
 use crate::outcome::Outcome;
 use std::sync::Arc;
 
-/// Tracks the entries of a disk buffer until they are settled. The disk buffer takes over the debts
-/// of the segments whose events an entry holds.
+/// Tracks a disk buffer's entries until they are settled. The disk buffer takes over the debts of
+/// the segments whose events an entry contains.
 pub trait EntryLedger: Send + Sync {
-    /// Settles an entry with the worst outcome of its holds.
+    /// Settles an entry with the worst outcome among its holds.
     fn settle(&self, entry: u64, outcome: Outcome);
 }
 
@@ -20,7 +20,7 @@ pub(super) struct EntryDebt {
 }
 
 impl Hold {
-    /// Creates the only hold of an entry. Dropping it unsettled abandons the entry.
+    /// Creates the only hold on an entry. Dropping the hold unsettled abandons the entry.
     pub fn of_entry(ledger: Arc<dyn EntryLedger>, entry: u64) -> Hold {
         let debt = EntryDebt { ledger, entry, state: State::open() };
         Hold { debt: Debt::Entry(Arc::new(debt)), settled: false, traced: None }

@@ -1,20 +1,20 @@
-//! Origins that are not read any more although ranges of them are unsettled: a partition that
-//! another agent takes over, or a truncated file.
+//! Closing origins that are no longer read although some of their ranges are unsettled: a partition
+//! that another agent takes over, or a truncated file.
 
 use super::{Accounts, Entry, Ledger, RangeState};
 use crate::origin::OriginId;
 
 impl Ledger {
-    /// Closes an origin even if ranges are in flight. Returns the largest number of bytes or
-    /// records that a sink has not settled. A moved checkpoint is still committed.
+    /// Closes an origin even if ranges are in flight. Returns the number of unsettled bytes or
+    /// records of the sink that has the most. A checkpoint that moved is still committed.
     ///
-    /// Later outcomes settle nothing, not even in an origin that is opened under the same id. So
-    /// that the next owner loses no time, a source stops reading the origin, waits until
+    /// Later outcomes settle nothing, not even in an origin that is opened with the same id. To
+    /// avoid delaying the next owner, a source stops reading the origin, waits until
     /// [`Ledger::owed`] reports nothing in flight or its deadline has passed, and then revokes the
     /// origin.
     pub fn revoke(&self, origin: OriginId) -> u64 {
         let mut state = self.lock();
-        // Acknowledgements of earlier epochs are ignored by accounts of this one.
+        // Accounts in the new epoch ignore acknowledgements from earlier epochs.
         state.epoch += 1;
         state.rereads.retain(|again| again.origin != origin);
         let Some(accounts) = state.origins.get(&origin) else { return 0 };
@@ -26,8 +26,8 @@ impl Ledger {
         in_flight
     }
 
-    /// Closes an origin once each range of it is settled or abandoned; returns whether it did.
-    /// Abandoned ranges stay unsettled. A moved checkpoint is still committed.
+    /// Closes an origin once each of its ranges is settled or abandoned; returns whether the origin
+    /// was closed. Abandoned ranges stay unsettled. A checkpoint that moved is still committed.
     pub fn release(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let Some(accounts) = state.origins.get(&origin) else { return true };

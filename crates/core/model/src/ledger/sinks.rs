@@ -1,4 +1,4 @@
-//! Changes of a ledger's sinks, at a reload.
+//! Changes to a ledger's sinks during a reload.
 
 use super::{Account, Issued, Ledger, RangeState};
 use crate::origin::OriginId;
@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 impl Ledger {
     /// Marks the ranges in flight for these sinks as stale, because a reload is about to forget
-    /// them. A merge transform must not count such a range, which will be read again.
+    /// them. A merge transform must not count such a range, because it will be reread.
     pub fn seal(&self, sinks: SinkSet) {
         self.lock().sealed = sinks;
     }
 
-    /// Returns whether the ledger has forgotten the range of a hold, or is about to forget it.
+    /// Returns whether the ledger has forgotten a hold's range, or is about to forget it.
     pub(crate) fn is_stale(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -21,9 +21,9 @@ impl Ledger {
             || !accounts.is_some_and(|accounts| accounts.sinks.iter().any(is_open))
     }
 
-    /// Returns whether a merge transform may count the range of a hold: everything before the range
-    /// is settled or taken. The snapshot then has no gap, and neither does the checkpoint that is
-    /// committed with it.
+    /// Returns whether a merge transform may count a hold's range, because everything before the
+    /// range is settled or counted. Then neither the snapshot nor the checkpoint that is committed
+    /// with it skips a range.
     pub(crate) fn is_next(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -31,7 +31,7 @@ impl Ledger {
         account.is_some_and(|account| account.is_next(&issued.range))
     }
 
-    /// Notes that a merge transform has counted the range of a hold.
+    /// Records that a merge transform has counted a hold's range.
     pub(crate) fn take(&self, issued: &Issued, sink: SinkIndex) {
         let mut state = self.lock();
         let accounts = state.origins.get_mut(&issued.origin);
@@ -40,8 +40,8 @@ impl Ledger {
         account.into_iter().for_each(|a| a.mark(&issued.range, RangeState::Taken));
     }
 
-    /// Forgets every sink that is not in `kept`. Ranges in flight for a forgotten sink settle
-    /// nothing any more, and do not affect a new sink under the same index.
+    /// Forgets every sink that is not in `kept`. Ranges in flight for a forgotten sink no longer
+    /// settle anything, and do not affect a new sink with the same index.
     pub fn keep_sinks(&self, kept: SinkSet) {
         let mut state = self.lock();
         state.epoch += 1;
@@ -66,8 +66,8 @@ impl Ledger {
         accounts.sinks.push(Account { sink, checkpoint, epoch, out: VecDeque::new() });
     }
 
-    /// Adds the `sinks` that an open origin does not have yet, starting at its known end; for
-    /// sources that cannot read twice.
+    /// Adds those `sinks` that an open origin does not have yet, starting at its known end. Used
+    /// for sources that cannot read data twice.
     pub fn join_at_end(&self, sinks: SinkSet) {
         let mut state = self.lock();
         let epoch = state.epoch;

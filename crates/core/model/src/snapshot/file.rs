@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// One open file of a source.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FileSnapshot {
-    /// Id of the file in hexadecimal, as its events show it.
+    /// Id of the file in hexadecimal, as in its events.
     pub file_id: String,
     /// First known path.
     pub name: String,
@@ -30,11 +30,11 @@ pub struct FileSnapshot {
     /// Records between the lowest checkpoint and the end of a partition, whose offsets are records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_records: Option<u64>,
-    /// The newest time in the file's lines, as RFC 3339; `None` if all lines lack a time.
+    /// The newest time in the file's lines, as RFC 3339; `None` if no line has a time.
     pub newest_log_time: Option<String>,
-    /// Seconds from that time to now; negative if it is in the future.
+    /// Seconds from that time to now; negative if that time is in the future.
     pub log_delay_seconds: Option<f64>,
-    /// Bytes read per second, over the last seconds.
+    /// Bytes read per second, averaged over the last few seconds.
     pub rate_bytes_per_second: f64,
     /// Totals since the file was opened.
     #[serde(flatten)]
@@ -42,8 +42,8 @@ pub struct FileSnapshot {
 }
 
 impl FileSnapshot {
-    /// Returns the file behind an origin. `sinks` has the indices and ids of the origin's sinks,
-    /// `unix_ns` is the current time in nanoseconds since 1970.
+    /// Returns the file that an origin represents. `sinks` contains the indices and ids of the
+    /// origin's sinks; `unix_ns` is the current time in nanoseconds since 1970.
     pub fn of(
         progress: &OriginProgress,
         sinks: &[(SinkIndex, &str)],
@@ -92,7 +92,7 @@ fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
     (newest != TIME_UNKNOWN).then(|| (unix_ns as f64 - newest as f64) / 1e9)
 }
 
-/// Returns the longest time since the newest log time of an active origin, in seconds; `None` if no
+/// Returns the maximum time since the newest log time of an active origin, in seconds; `None` if no
 /// log time is known. A quiet log counts too. `unix_ns` is the current time in nanoseconds since
 /// 1970.
 pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
@@ -101,10 +101,9 @@ pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64
     active.filter_map(|progress| delay_seconds(progress, unix_ns)).reduce(f64::max)
 }
 
-/// Returns the delay of a sink in time, in seconds. It is 0 if everything is settled. Otherwise it
-/// is the log delay of the origins with unsettled ranges, or `oldest_seconds`, the age of the
-/// oldest unsettled range, whichever is longer. `unix_ns` is the current time in nanoseconds since
-/// 1970.
+/// Returns a sink's delay in seconds. The delay is 0 if everything is settled. Otherwise it is the
+/// log delay of the origins with unsettled ranges, or `oldest_seconds`, the age of the oldest
+/// unsettled range, whichever is longer. `unix_ns` is the current time in nanoseconds since 1970.
 pub fn lag_seconds(
     origins: &[OriginProgress],
     sink: SinkIndex,

@@ -1,8 +1,8 @@
-//! The tasks of a transform.
+//! A transform's tasks.
 
 use serde::Serialize;
 
-/// A task of a transform, and its cost.
+/// A task in a transform, and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSnapshot {
     /// Name of the task.
@@ -11,17 +11,18 @@ pub struct TaskSnapshot {
     pub examined: u64,
     /// Events that matched.
     pub matched: u64,
-    /// Share of the time of all tasks of the transform, from 0 to 1, measured in some batches.
+    /// The task's share of the time of all tasks in the transform, from 0 to 1, measured in some
+    /// batches.
     pub time_share: f64,
     /// Events for which an operator's script failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<u64>,
-    /// Time that an operator's script took, in seconds.
+    /// Time spent in an operator's script, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Groups in the open windows.
     pub groups: u64,
-    /// Memory of these groups in bytes.
+    /// Memory used by these groups, in bytes.
     pub memory_bytes: u64,
     /// Maximum time from the end of a window until its last result was emitted, in seconds.
     pub emit_delay_seconds_max: f64,
