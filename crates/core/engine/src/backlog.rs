@@ -1,29 +1,30 @@
-//! Bounds the queue of a sink by time, so that newly read data is delivered soon.
+//! Limits a sink's queue by time, so that newly read data is delivered soon.
 //!
-//! A queue of 4 MiB in front of a sink of 3 MB/s delays every file of a source by 1.4 s, even a
-//! quiet one. Data that is not read yet delays no other file, because a quiet file is read before
-//! the rest of a busy one. The queue is therefore bounded by time: it holds the bytes that the sink
-//! delivers during one round trip plus [`QUEUE_TIME`]. The product of rate and round trip keeps a
-//! slow endpoint busy; the addition lets the bound grow as long as that raises the rate.
+//! A queue of 4 MiB in front of a sink that takes 3 MB/s delays every file of a source by 1.4 s,
+//! even a quiet one. Data that is not read yet delays no other file, because a quiet file is read
+//! before the rest of a busy one. The queue is therefore limited by time: it may contain the bytes
+//! that the sink delivers during one round trip plus [`QUEUE_TIME`]. The product of rate and round
+//! trip keeps a slow endpoint busy; the addition lets the limit grow as long as that raises the
+//! rate.
 
 use millstream_model::EngineTime;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// How long payloads may queue in addition to the shortest delivery.
+/// How long payloads may queue in addition to the shortest delivery time.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
-/// Shortest window over which the rate of a sink is measured.
+/// Minimum window over which a sink's rate is measured.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 
 /// Bytes that may always queue: a few blocks, so that payloads fill whole requests.
 const BYTES_MIN: u64 = 512 * 1024;
 
-/// The bound on the queue of one sink, from its rate and round trip.
+/// The limit on one sink's queue, derived from its rate and round trip.
 pub(crate) struct Backlog(Mutex<State>);
 
 struct State {
-    /// Unbounded until the rate is known: a slow endpoint needs the whole buffer.
+    /// Unlimited until the rate is known, because a slow endpoint needs the whole buffer.
     bytes_max: u64,
     window: Window,
 }
@@ -36,20 +37,20 @@ struct Window {
     /// Whether the sink had work at every sample. Only then do the bytes that left show its full
     /// rate.
     is_busy: bool,
-    /// Whether the queue reached the bound. Without the bound more bytes might have left.
+    /// Whether the queue reached the limit. Without the limit, more bytes might have left.
     is_reached: bool,
 }
 
 impl Backlog {
-    /// Creates the bound for a sink of unknown rate.
+    /// Creates the limit for a sink whose rate is unknown.
     pub fn new() -> Backlog {
         // Nothing is sampled yet.
         let window = Window { is_busy: false, ..Window::new(EngineTime::ZERO, 0) };
         Backlog(Mutex::new(State { bytes_max: u64::MAX, window }))
     }
 
-    /// Whether `queued` bytes are too many. `left` is the total that has left the queue;
-    /// `round_trip` is the shortest delivery so far.
+    /// Returns whether `queued` bytes are too many. `left` is the total number of bytes that have
+    /// left the queue; `round_trip` is the shortest delivery time so far.
     pub fn is_long(&self, queued: u64, left: u64, round_trip: Duration, now: EngineTime) -> bool {
         let mut state = self.0.lock();
         state.measure(left, round_trip, now);
@@ -61,8 +62,8 @@ impl Backlog {
 }
 
 impl State {
-    /// Closes a window that is long enough. A window in which no byte left is ignored, because the
-    /// sink cannot be reached.
+    /// Closes the current window if it is long enough. A window in which no byte left is ignored,
+    /// because the sink cannot be reached.
     fn measure(&mut self, left: u64, round_trip: Duration, now: EngineTime) {
         let elapsed = now - self.window.began;
         if elapsed < WINDOW_MIN.max(2 * round_trip) {
@@ -98,9 +99,9 @@ mod tests {
         EngineTime::at(ms * MS)
     }
 
-    /// Lets a source fill the queue of a sink for `seconds`; `deliver` returns how many queued
-    /// bytes leave in a millisecond. Returns the longest queue of the last second and the bytes
-    /// that left in it.
+    /// Lets a source fill a sink's queue for `seconds`; `deliver` returns how many queued bytes
+    /// leave in a millisecond. Returns the longest queue in the last second and the bytes that left
+    /// in it.
     fn play(
         seconds: u32,
         round_trip: Duration,
@@ -139,7 +140,7 @@ mod tests {
         assert!(longest >= 4 * MB, "{longest}");
     }
 
-    /// The endpoint takes everything at once and answers a second later.
+    /// The endpoint takes everything at once and responds a second later.
     #[test]
     fn a_sink_with_high_latency_has_the_whole_buffer() {
         let mut in_flight = VecDeque::new();
@@ -171,7 +172,7 @@ mod tests {
         assert!(!backlog.is_long(4 * MB, 200, MS, at(11_000)));
     }
 
-    /// The sink was slow for a while, and so was the bound.
+    /// The sink was slow for a while, so the limit was low.
     #[test]
     fn a_bound_grows_with_the_rate() {
         let (longest, left) = play(20, 20 * MS, |ms, _| if ms < 5000 { 1000 } else { 40_000 });

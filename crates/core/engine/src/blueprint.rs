@@ -1,4 +1,4 @@
-//! The blueprint of a topology, and how the topology is built from it.
+//! The blueprint of a topology, and the construction of the topology from it.
 
 mod assembly;
 mod graph;
@@ -35,9 +35,10 @@ use std::sync::{Arc, Weak};
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: usize,
-    /// Most threads of the pool for offload transforms, which start when there is work.
+    /// Maximum number of threads in the pool for offload transforms. Threads start when there is
+    /// work.
     pub offload_threads: usize,
     /// `limits.memory` in bytes. Data in flight gets a part of it.
     pub memory_bytes: u64,
@@ -45,9 +46,9 @@ pub struct Settings {
     pub reserved_bytes: u64,
     /// Measures the memory in use for the governor; `None` in simulations.
     pub memory_host: Option<MemoryHost>,
-    /// Most cores that the process uses, more than zero; unlimited if `None`.
+    /// Maximum number of cores that the process uses, more than zero; unlimited if `None`.
     pub cpu: Option<f64>,
-    /// Most bytes queued for one sink, if that is less than the share of the sink.
+    /// Maximum bytes queued for one sink, if lower than the sink's share.
     pub sink_bytes_max: u64,
     /// Whether to read the existing data, deliver it, and exit.
     pub until_eof: bool,
@@ -55,33 +56,34 @@ pub struct Settings {
     pub clock: Clock,
     /// The agent's own metrics, for sources that emit them.
     pub internal_metrics: InternalMetrics,
-    /// Where listeners get samples of the events.
+    /// The points where listeners receive samples of the events.
     pub taps: Taps,
     /// The agent's own log records, for the sources that emit them.
     pub internal_logs: InternalLogs,
 }
 
-/// An output of a component: the id, and 0 for the main output or the index of a side output.
+/// An output of a component: the component id, and 0 for the main output or the index of a side
+/// output.
 pub type Input = (String, usize);
 
 /// Opens a source.
 pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
 
-/// A source of a blueprint.
+/// A source in a blueprint.
 pub struct SourcePart {
-    /// What the events of the source share, including the component id.
+    /// Properties that the source's events share, including the component id.
     pub info: SourceInfo,
     /// Component type.
     pub type_name: &'static str,
     /// Priority and rate limit.
     pub pace: Pace,
-    /// Most bytes that the source holds in addition to its blocks.
+    /// Maximum bytes that the source keeps in addition to its blocks.
     pub queue_bytes: u64,
     /// Opens the source.
     pub open: OpenSource,
 }
 
-/// A transform of a blueprint.
+/// A transform in a blueprint.
 pub struct TransformPart {
     /// Component id.
     pub id: String,
@@ -93,7 +95,7 @@ pub struct TransformPart {
     pub transform: Transform,
 }
 
-/// A sink of a blueprint.
+/// A sink in a blueprint.
 pub struct SinkPart {
     /// Component id.
     pub id: String,
@@ -101,7 +103,7 @@ pub struct SinkPart {
     pub type_name: &'static str,
     /// The outputs that the component reads.
     pub inputs: Vec<Input>,
-    /// The buffer before it.
+    /// The buffer in front of the sink.
     pub buffer: Buffer,
     /// The sink itself.
     pub sink: Arc<dyn Sink>,
@@ -118,7 +120,7 @@ pub struct Blueprint {
     pub sinks: Vec<SinkPart>,
 }
 
-/// A topology whose sources are open, before the start.
+/// A topology with open sources that has not been started.
 pub struct Built {
     pub(crate) current: Arc<Current>,
     pub(crate) drivers: Vec<LaneDriver>,
@@ -132,7 +134,7 @@ impl Blueprint {
         Parts::of(self).check(settings)
     }
 
-    /// Opens every source. `store` holds what was saved before the restart.
+    /// Opens every source. `store` contains the state saved before the restart.
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
         let parts = Parts::of(self);
         parts.check(settings)?;
@@ -153,7 +155,7 @@ impl Blueprint {
     }
 }
 
-/// Creates what all topologies of an engine share.
+/// Creates the resources that all of an engine's topologies share.
 fn resources(settings: &Settings, store: Arc<Store>) -> Resources {
     let grant = Grant::new(grant_bytes(settings));
     let scheduler = Arc::new(Scheduler::default());
@@ -174,7 +176,7 @@ fn resources(settings: &Settings, store: Arc<Store>) -> Resources {
     }
 }
 
-/// A topology that was assembled and does not run yet.
+/// A topology that has been assembled but does not run yet.
 pub(crate) struct Assembled {
     pub core: Core,
     /// Drives the lanes of new sinks.
@@ -183,7 +185,7 @@ pub(crate) struct Assembled {
 
 impl Parts {
     /// Assembles the topology that follows `old`. The new topology shares the components that are
-    /// `kept`; `old` stays as it is. `places` has one item per sink.
+    /// `kept`; `old` does not change. `places` contains one item per sink.
     pub(crate) fn assemble(
         self,
         old: &Core,

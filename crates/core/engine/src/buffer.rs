@@ -1,8 +1,8 @@
-//! The buffer before a sink: its size, and what happens when it is full.
+//! The buffer in front of a sink: its size, and its behavior when it is full.
 
 use millstream_model::Counters;
 
-/// What happens to events for a sink whose buffer is full.
+/// Handling of events for a sink whose buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// The events stay in the source, which reads no more for this sink.
@@ -14,12 +14,12 @@ pub enum WhenFull {
     DropOldest,
 }
 
-/// The buffer before a sink.
+/// The buffer in front of a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Size in memory, in bytes; the default of the engine if `None`.
+    /// Size in memory, in bytes; the engine's default if `None`.
     pub bytes_max: Option<u64>,
-    /// What happens when the buffer is full.
+    /// Behavior when the buffer is full.
     pub when_full: WhenFull,
     /// The part on disk, if there is one.
     pub disk: Option<DiskOptions>,
@@ -30,23 +30,23 @@ pub struct Buffer {
 pub struct DiskOptions {
     /// Size in bytes.
     pub bytes_max: u64,
-    /// What is written to it.
+    /// Selects the events that are written to the disk buffer.
     pub mode: DiskMode,
-    /// Most bytes per second that are read back from it.
+    /// Maximum bytes per second that are read back from disk.
     pub replay_rate: Option<u64>,
 }
 
-/// What is written to a disk buffer.
+/// Selects the events that are written to a disk buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskMode {
-    /// Events that the memory queue cannot take, from sources that cannot read them again.
+    /// Events that the memory queue cannot take, from sources that cannot reread them.
     #[default]
     Overflow,
     /// All events, before they are sent.
     Always,
 }
 
-/// Most bytes of a segment, and the least number of segments of a buffer.
+/// Maximum bytes of a segment, and minimum number of segments in a buffer.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 const SEGMENTS_MIN: u64 = 8;
 
@@ -58,15 +58,15 @@ impl Buffer {
         }
     }
 
-    /// Returns the size of the segments on disk. It is a small part of the buffer, because the
-    /// oldest segment is dropped as a whole.
+    /// Returns the size of the segments on disk in bytes. A segment is a small part of the buffer,
+    /// because the oldest segment is dropped as a whole.
     pub(crate) fn segment_bytes(self) -> u64 {
         let bytes_max = self.disk.map_or(SEGMENT_BYTES_MAX, |disk| disk.bytes_max);
         (bytes_max / SEGMENTS_MIN).clamp(1 << 20, SEGMENT_BYTES_MAX)
     }
 
-    /// Returns the bytes that may queue, given `bytes` available for each sink and `default_max`
-    /// for a sink that does not configure its own size.
+    /// Returns the bytes that may queue. `bytes` are available for each sink, and `default_max` is
+    /// the maximum for a sink without a configured size.
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))
     }

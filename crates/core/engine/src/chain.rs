@@ -1,4 +1,4 @@
-//! A worker, which runs the whole chain on the batch of a ticket while the batch is in cache.
+//! A worker, which runs the whole chain on a ticket's batch while the batch is in cache.
 
 mod refusals;
 
@@ -15,15 +15,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A worker, with instances of the transforms and encoders of a topology.
+/// A worker, with instances of a topology's transforms and encoders.
 pub(crate) struct Worker {
     nodes: Arc<Nodes>,
     pool: Arc<BlockPool>,
-    /// One per node.
+    /// One instance per node.
     instances: Vec<Instance>,
 }
 
-/// The component that a worker uses at a node. It is created when the first batch comes.
+/// The component that a worker uses at a node, created when the first batch arrives.
 enum Instance {
     None,
     Map(Box<dyn Map>),
@@ -89,7 +89,7 @@ struct StepRun<'a> {
     nodes: &'a Nodes,
     pool: &'a Arc<BlockPool>,
     instances: &'a mut [Instance],
-    /// Current node, for the report of a panic.
+    /// Current node, for reporting a panic.
     at: NodeIndex,
     /// Follows the batch.
     trace: Option<&'a Arc<Trace>>,
@@ -98,7 +98,7 @@ struct StepRun<'a> {
 }
 
 impl<'a> StepRun<'a> {
-    /// Runs a node and everything downstream. After a panic the batch is halved until the event
+    /// Runs a node and everything downstream. After a panic, the batch is halved until the event
     /// that causes the panic is found. That event is rejected and counted; the other events are
     /// delivered.
     fn guarded(&mut self, node: NodeIndex, batch: Batch) {
@@ -150,7 +150,7 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Encodes a batch for the lanes of a sink.
+    /// Encodes a batch for a sink's lanes.
     fn encode(&mut self, encoding: Encoding<'a>, batch: Batch) {
         let lanes = encoding.slot.lanes.len();
         if lanes == 1 {
@@ -198,7 +198,7 @@ impl<'a> StepRun<'a> {
     }
 }
 
-/// The sink that a batch is encoded for.
+/// The sink for which a batch is encoded.
 #[derive(Clone, Copy)]
 struct Encoding<'a> {
     index: NodeIndex,
@@ -207,7 +207,7 @@ struct Encoding<'a> {
 }
 
 impl Encoding<'_> {
-    /// Addresses a payload of a batch to a lane of the sink.
+    /// Addresses a payload, encoded from a batch, to one of the sink's lanes.
     fn bound(
         self,
         lane: LaneIndex,
@@ -227,13 +227,13 @@ impl Encoding<'_> {
     }
 }
 
-/// The part of a batch for one lane of a sink.
+/// The part of a batch for one of a sink's lanes.
 struct LaneBatch {
     lane: LaneIndex,
     batch: Batch,
 }
 
-/// Splits the selected rows in two.
+/// Splits the selected rows into two halves.
 fn halve(batch: &Batch) -> (Batch, Batch) {
     let selected: Vec<usize> = (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();
     let middle = selected[selected.len() / 2];
@@ -264,7 +264,7 @@ fn by_lane(batch: Batch, lanes: usize) -> Vec<LaneBatch> {
     parts
 }
 
-/// Returns the rows of these segments.
+/// Returns the rows in these segments.
 fn rows_of(segments: &[Segment], rows: usize) -> Selection {
     let is_inside =
         |row: usize| segments.iter().any(|s| (s.first_row..s.first_row + s.rows).contains(&row));

@@ -1,4 +1,4 @@
-//! The clocks of an engine.
+//! An engine's clocks.
 
 use millstream_model::{EngineTime, Now};
 use tokio::time::Instant;
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 pub enum Clock {
     /// The system clock.
     System,
-    /// Nanoseconds since 1970 at the start, plus the time since; for simulations.
+    /// Nanoseconds since 1970 at the start, plus the time that has passed since; for simulations.
     Simulated(i64),
 }
 
-/// The wall clock and the monotonic clock of an engine, which counts from its start.
+/// An engine's wall clock and its monotonic clock, which starts at zero with the engine.
 #[derive(Clone, Copy)]
 pub(crate) struct EngineClock {
     clock: Clock,

@@ -43,7 +43,7 @@ impl Committer {
         self.state.lock()
     }
 
-    /// Waits for the next interval or a sync; returns whether the thread ends.
+    /// Waits for the next interval or a sync; returns whether the thread must exit.
     fn wait(&self) -> bool {
         let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
         let mut state = self.lock();

@@ -1,8 +1,8 @@
-//! The built topology, and what its threads share.
+//! The built topology, and the state that its threads share.
 //!
-//! A batch goes one way through it: [`Polling`] reads it and makes it a ticket, a worker runs the
-//! chain over the [`Nodes`], and [`Flow`] gives the result to the lanes and to the transforms where
-//! it waits. [`Status`] shows what is on its way.
+//! A batch moves through the topology in one direction: [`Polling`] reads the batch and turns it
+//! into a ticket, a worker runs the chain over the [`Nodes`], and [`Flow`] passes the result to the
+//! lanes and to the transforms where it waits. [`Status`] shows the work in progress.
 
 mod commits;
 mod cpu_limit;
@@ -38,10 +38,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often transforms are let go.
+/// Interval between attempts to let transforms go.
 const LET_GO_POLL: Duration = Duration::from_millis(50);
 
-/// A topology that runs. A reload replaces it.
+/// A running topology. A reload replaces it.
 pub(crate) struct Core {
     /// Number of topologies before this one.
     generation: u64,
@@ -53,14 +53,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Creates a topology without components, which the first one follows.
+    /// Creates a topology without components, the predecessor of the first real topology.
     pub fn empty(resources: Resources) -> Core {
         let resources = Arc::new(resources);
         Core::new(0, resources, Nodes::new(Vec::new()), Vec::new(), CpuLimit::default())
     }
 
-    /// Creates the topology that follows `self`, with these components and most cores for the
-    /// process.
+    /// Creates the topology that follows `self`, with these components. `cpu_cores` is the maximum
+    /// number of cores for the process.
     pub fn next(&self, nodes: Nodes, sources: Vec<SourceSlot>, cpu_cores: Option<f64>) -> Core {
         let cpu = self.polling.cpu().renewed(cpu_cores);
         Core::new(self.generation + 1, self.resources.clone(), nodes, sources, cpu)
@@ -90,7 +90,7 @@ impl Core {
         self.generation
     }
 
-    /// Returns what all topologies share.
+    /// Returns the resources that all topologies share.
     pub fn resources(&self) -> &Resources {
         &self.resources
     }
@@ -105,22 +105,22 @@ impl Core {
         &self.sources
     }
 
-    /// Returns what polls the sources.
+    /// Returns the component that polls the sources.
     pub fn polling(&self) -> &Polling {
         &self.polling
     }
 
-    /// Returns what takes batches behind the chain.
+    /// Returns the component that takes batches after the chain.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
 
-    /// Returns a view of what is on its way.
+    /// Returns a view of the work in progress.
     pub fn status(&self) -> Status<'_> {
         Status::new(&self.nodes, &self.sources, &self.resources, self.polling.cpu().cores())
     }
 
-    /// Returns the counters of each component.
+    /// Returns each component's counters.
     pub fn counters(&self) -> impl Iterator<Item = (ComponentKey, &Arc<Counters>)> {
         let sources = self.sources.iter();
         let sources = sources.map(|slot| ((Kind::Source, slot.id.clone()), &slot.counters));
@@ -128,7 +128,8 @@ impl Core {
         sources.chain(nodes)
     }
 
-    /// Closes a sampling interval of all components, and logs what is full for long.
+    /// Closes a sampling interval for all components, and logs components that have been full for a
+    /// long time.
     pub fn sample(&self, interval: Duration) {
         for node in self.nodes.iter() {
             node.counters.sample(interval);
@@ -156,9 +157,9 @@ impl Core {
         }
     }
 
-    /// Lets go of the offload transforms that `goes` selects by id, repeatedly after some time,
-    /// because batches that wait for a call follow. While tickets wait at other offload transforms,
-    /// the reload may be rejected, so no transform is let go. Never returns.
+    /// Lets go of the offload transforms that `goes` selects by id, repeatedly once `time` has
+    /// passed, because more batches that wait for a call may follow. While tickets wait at other
+    /// offload transforms, the reload may be rejected, so no transform is let go. Never returns.
     pub async fn let_go_later(&self, time: Duration, goes: impl Fn(&str) -> bool) -> Infallible {
         tokio::time::sleep(time).await;
         loop {

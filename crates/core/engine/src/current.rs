@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The current core.
 pub(crate) struct Current {
     core: Mutex<Arc<Core>>,
-    /// Generation of the core, which is readable without the lock.
+    /// The core's generation, which can be read without the lock.
     generation: AtomicU64,
-    /// Held by a commit and by a replacement. A commit for the sinks of a replaced core would leave
-    /// out the checkpoints of the new sinks.
+    /// Locked during a commit and during a replacement. A commit for the sinks of a replaced core
+    /// would leave out the checkpoints of the new sinks.
     turning: Mutex<()>,
 }
 
@@ -27,7 +27,7 @@ impl Current {
         self.core.lock().clone()
     }
 
-    /// Updates `core`; returns whether it was outdated.
+    /// Updates `core` if a newer core exists; returns whether it was outdated.
     pub fn renew(&self, core: &mut Arc<Core>) -> bool {
         let is_behind = self.generation.load(Ordering::Acquire) != core.generation();
         if is_behind {
@@ -36,8 +36,8 @@ impl Current {
         is_behind
     }
 
-    /// Replaces the core with the core that `make` derives from it. No commit runs meanwhile. The
-    /// caller has reached the barrier.
+    /// Replaces the core with the core that `make` derives from it. No commit runs in the meantime.
+    /// The caller has reached the barrier.
     pub fn replace<E>(&self, make: impl FnOnce(&Core) -> Result<Core, E>) -> Result<Arc<Core>, E> {
         let _turning = self.turning.lock();
         let next = Arc::new(make(&self.core())?);

@@ -2,9 +2,9 @@
 //! step.
 //!
 //! Tickets that wait at a cut keep memory. Each source has a share of the memory at each of its
-//! cuts, and each transform has a share over all sources. When a share is used up, the sinks behind
-//! the cut count as full. A stuck transform therefore costs other branches and sources no more than
-//! its share. A ticket counts from the moment at which it is issued.
+//! cuts, and each transform has a share across all sources. When a share is used up, the sinks
+//! after the cut count as full. A stuck transform therefore costs other branches and sources no
+//! more than its share. A ticket counts from the moment it is issued.
 
 use crate::index::{CutIndex, NodeIndex};
 use crate::limits::CUTS_MAX;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Cuts of a source, by index.
+/// A set of a source's cuts, by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutSet(u64);
 
@@ -26,38 +26,38 @@ impl CutSet {
         self.0 |= 1 << cut.get();
     }
 
-    /// Whether the cut is in the set.
+    /// Returns whether the cut is in the set.
     pub fn contains(self, cut: CutIndex) -> bool {
         self.0 & 1 << cut.get() != 0
     }
 
-    /// Whether every cut of `self` is in `other`.
+    /// Returns whether every cut in `self` is also in `other`.
     pub fn is_subset(self, other: CutSet) -> bool {
         self.0 & !other.0 == 0
     }
 }
 
-/// What a ticket counts for at the cuts on its way.
+/// What a ticket counts for at the cuts on its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim {
-    /// Sinks of the batch: the ticket counts at the cuts that lead to one of them.
+    /// The batch's sinks. The ticket counts at the cuts that lead to one of them.
     pub sinks: SinkSet,
-    /// Bytes that the ticket keeps from other data: the block, and the memory for what the chain
-    /// makes of it.
+    /// Bytes that the ticket takes from other data: the block, and the memory for the chain's
+    /// output.
     pub bytes: u64,
 }
 
-/// Tickets on their way to a cut or waiting there, and the memory that they keep from other data.
+/// Tickets on their way to a cut or waiting there, and the memory that they take from other data.
 #[derive(Default)]
 pub(crate) struct Load {
     bytes: AtomicU64,
     tickets: AtomicU64,
-    /// Whether the log says that tickets wait for long.
+    /// Whether the log has reported that tickets wait for a long time.
     is_reported: AtomicBool,
 }
 
 impl Load {
-    /// Notes whether tickets wait for long; returns whether that is new.
+    /// Records whether tickets have waited for a long time; returns whether that has changed.
     pub fn report(&self, waits: bool) -> bool {
         self.is_reported.swap(waits, Ordering::Relaxed) != waits
     }
@@ -76,49 +76,49 @@ impl Load {
 /// Limits on the tickets that are on their way to a cut or wait there. A single ticket always fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutLimits {
-    /// Bytes of one source.
+    /// Bytes for one source.
     pub source_bytes: u64,
-    /// Bytes of all sources.
+    /// Bytes for all sources.
     pub bytes: u64,
-    /// Tickets of all sources. More tickets would not make an offload transform faster, and a
-    /// reload waits for all of them.
+    /// Number of tickets for all sources. More tickets would not make an offload transform faster,
+    /// and a reload waits for all of them.
     pub tickets: u64,
 }
 
-/// What a cut is created with.
+/// The values that a new cut needs.
 pub(crate) struct NewCut {
     pub node: NodeIndex,
     pub downstream: SinkSet,
     pub upstream: CutSet,
     pub sheds: bool,
     pub limits: CutLimits,
-    /// Load by all sources.
+    /// Load from all sources.
     pub total: Arc<Load>,
 }
 
-/// A cut in the chain of one source.
+/// A cut in one source's chain.
 pub(crate) struct Cut {
     /// The transform.
     pub node: NodeIndex,
-    /// The sinks behind the cut.
+    /// The sinks after the cut.
     pub downstream: SinkSet,
-    /// Cuts of the source that lead to this one.
+    /// The source's cuts that lead to this one.
     pub upstream: CutSet,
-    /// Whether every sink behind the cut drops events when it is full. The cut then drops events,
+    /// Whether every sink after the cut drops events when it is full. The cut then drops events
     /// too.
     pub sheds: bool,
     limits: CutLimits,
-    /// Load by this source.
+    /// Load from this source.
     own: Load,
-    /// Load by all sources.
+    /// Load from all sources.
     total: Arc<Load>,
-    /// Tickets of this source that have arrived.
+    /// Number of this source's tickets that have arrived.
     waiting: AtomicU64,
     full_since: Since,
 }
 
 impl Cut {
-    /// Creates a cut without a ticket of its source.
+    /// Creates a cut without any tickets from its source.
     pub fn new(new: NewCut) -> Cut {
         let NewCut { node, downstream, upstream, sheds, limits, total } = new;
         Cut {
@@ -171,19 +171,20 @@ impl Cut {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that tickets of this source keep from other data.
+    /// Returns the bytes that this source's tickets take from other data.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.own.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the most bytes that tickets of this source may keep.
+    /// Returns the maximum bytes that this source's tickets may take.
     #[cfg(test)]
     pub fn bytes_max(&self) -> u64 {
         self.limits.source_bytes
     }
 
-    /// Whether there is no room for a ticket that is already counted. A single ticket always fits.
+    /// Returns whether there is no room for a ticket that is already counted. A single ticket
+    /// always fits.
     pub fn is_overfull(&self, claim: Claim) -> bool {
         let before = |load: &Load| load.bytes.load(Ordering::Relaxed).saturating_sub(claim.bytes);
         before(&self.own) >= self.limits.source_bytes
@@ -191,15 +192,15 @@ impl Cut {
             || self.total.tickets.load(Ordering::Relaxed) > self.limits.tickets
     }
 
-    /// Whether no more tickets may come.
+    /// Returns whether no more tickets may come.
     pub fn is_full(&self) -> bool {
         self.own.bytes.load(Ordering::Relaxed) >= self.limits.source_bytes
             || self.total.bytes.load(Ordering::Relaxed) >= self.limits.bytes
             || self.total.tickets.load(Ordering::Relaxed) >= self.limits.tickets
     }
 
-    /// Returns for how long the cut has had no capacity; `None` if it has capacity. A cut that
-    /// drops events always has capacity.
+    /// Returns how long the cut has had no capacity; `None` if it has capacity. A cut that drops
+    /// events always has capacity.
     pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
         self.full_since.update(self.is_full() && !self.sheds, now)
     }

@@ -1,4 +1,4 @@
-//! Lanes that cannot deliver, at a stop, and after a reload that replaced their sink.
+//! Lanes that cannot deliver, during a stop, or after a reload that replaced their sink.
 
 use crate::core::{Core, SinkSlot};
 use crate::lane::LaneQueue;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 /// How often the lanes are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long all remaining lanes must have failed without a delivery. A failed request may have been
-/// one of several.
+/// How long all remaining lanes must have failed without a delivery. A single failed request may
+/// have been one of several.
 const DEAD_AFTER: Duration = Duration::from_secs(1);
 
 /// Ends the lanes that cannot deliver, so that a stop does not wait for a dead endpoint.
 ///
-/// A lane ends if all its data is in a disk buffer. It also ends if its sources can read the data
-/// again and no other lane can deliver: as long as another lane delivers, the dead endpoint has
-/// time to return.
+/// A lane is ended if all its data is in a disk buffer. It is also ended if its sources can reread
+/// the data and no other lane can deliver. As long as another lane delivers, the dead endpoint has
+/// time to recover.
 pub(crate) struct DeadLanes<'a> {
     core: &'a Core,
-    /// When the stop gives up.
+    /// Time at which the stop gives up.
     deadline: tokio::time::Instant,
     looked: Instant,
     failing: Failing,
 }
 
 impl DeadLanes<'_> {
-    /// Watches the lanes of a topology until a stop gives up.
+    /// Watches a topology's lanes until a stop gives up.
     pub(crate) fn new(core: &Core, deadline: tokio::time::Instant) -> DeadLanes<'_> {
         DeadLanes { core, deadline, looked: Instant::now(), failing: Failing::default() }
     }
@@ -52,7 +52,8 @@ impl DeadLanes<'_> {
         }
     }
 
-    /// Notes whether all remaining lanes fail; returns whether they have failed for [`DEAD_AFTER`].
+    /// Records whether all remaining lanes fail; returns whether they have failed for
+    /// [`DEAD_AFTER`].
     fn note_failing(&mut self) -> bool {
         let mut owing =
             self.core.nodes().sinks().filter(|(_, slot)| owing(slot).next().is_some()).peekable();
@@ -60,8 +61,8 @@ impl DeadLanes<'_> {
         self.failing.note(is_failing, self.core.status().progress())
     }
 
-    /// Whether all lanes of a sink that owe something fail, and the sources can read it again.
-    /// Sources that a reload has removed cannot.
+    /// Returns whether all lanes of a sink that have undelivered data fail, and the sources can
+    /// reread the data. Sources that a reload has removed cannot reread it.
     fn is_failing(&self, slot: &SinkSlot) -> bool {
         let mut sources = self.core.sources().iter();
         slot.disk.is_none()
@@ -73,7 +74,7 @@ impl DeadLanes<'_> {
     }
 }
 
-/// Waits until all closed lanes that remain have failed for [`DEAD_AFTER`] without a delivery. The
+/// Waits until all remaining closed lanes have failed for [`DEAD_AFTER`] without a delivery. The
 /// lanes have `drain` to deliver.
 pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
     let deadline = tokio::time::Instant::now() + drain;
@@ -88,13 +89,13 @@ pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
     }
 }
 
-/// Since when everything fails, and the progress at that time.
+/// The time since which everything fails, and the progress at that time.
 #[derive(Default)]
 struct Failing(Option<(u64, Instant)>);
 
 impl Failing {
-    /// Notes whether everything fails. Returns whether it has failed for [`DEAD_AFTER`] without any
-    /// change of `progress`.
+    /// Records whether everything fails. Returns whether everything has failed for [`DEAD_AFTER`]
+    /// without any change in `progress`.
     fn note(&mut self, is_failing: bool, progress: u64) -> bool {
         if !is_failing {
             self.0 = None;

@@ -1,13 +1,13 @@
-//! The disk buffer of a sink: payloads that wait on disk while the sink cannot take them.
+//! A sink's disk buffer: payloads that wait on disk while the sink cannot take them.
 //!
-//! The buffer answers for the payloads of sources that cannot read again: the debts of a payload
-//! are settled when it is durable on disk or delivered, whichever comes first. In mode `overflow` a
-//! payload goes to its lane if the lane has room and no entry waits. Otherwise the payload is
-//! written, together with everything that the lanes hold, so that nothing in memory keeps a source
-//! from being settled. In mode `always` each payload is written first.
+//! The buffer is responsible for payloads from sources that cannot reread them: the debts of a
+//! payload are settled when it is durable on disk or delivered, whichever comes first. In
+//! `overflow` mode, a payload goes to its lane if the lane has room and no entry waits. Otherwise
+//! the payload is written, together with everything in the lanes, so that nothing in memory
+//! prevents a source from being settled. In `always` mode, each payload is written first.
 //!
-//! Entries are numbered in the order of their arrival, and lanes get them in this order. The buffer
-//! delivers an entry again if the lane returns it.
+//! Entries are numbered in the order of their arrival, and lanes receive them in this order. If a
+//! lane returns an entry, the buffer delivers the entry again.
 
 mod files;
 mod replay;
@@ -32,34 +32,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The disk buffer of one sink. It survives a reload that replaces the sink.
+/// One sink's disk buffer. It survives a reload that replaces the sink.
 pub(crate) struct DiskBuffer {
     sink_id: Arc<str>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether entries wait for their lanes. The thread sets it, and so does the call that adds the
-    /// first entry.
+    /// Whether entries wait for their lanes. Set by the thread and by the call that adds the first
+    /// entry.
     is_behind: AtomicBool,
     counters: Arc<Counters>,
     grant: Arc<Grant>,
     /// Wakes the sources that wait for room.
     on_room: Box<dyn Fn() + Send + Sync>,
-    /// Commits the checkpoints that have moved, with the record of what is on disk.
+    /// Commits the checkpoints that have moved, with the record of the entries on disk.
     commit: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
-    /// The buffer itself, for the holds of the entries.
+    /// The buffer itself, for the holds on the entries.
     me: Weak<DiskBuffer>,
 }
 
-/// The sink that gets the entries.
+/// The sink that receives the entries.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub sink: Arc<dyn Sink>,
     pub lanes: Vec<Arc<LaneQueue>>,
-    /// Lanes that still have earlier entries, and must end first.
+    /// Lanes that still have earlier entries and must end first.
     pub after: Vec<Arc<LaneQueue>>,
     /// Takes the events that the encoder refused.
     pub feed: Arc<Feed>,
-    /// Most bytes in the queues of the lanes, and most bytes that wait in memory.
+    /// Maximum bytes in the lanes' queues, and maximum bytes that wait in memory.
     pub share: u64,
     pub buffer: Buffer,
 }
@@ -69,16 +69,16 @@ pub(crate) struct Arrived<'a> {
     pub source: &'a Arc<str>,
     pub lane: LaneIndex,
     pub payload: Payload,
-    /// Whether the payload is the last one of its ranges for the sink.
+    /// Whether this is the last payload that covers its ranges for the sink.
     pub completes: bool,
 }
 
-/// What a disk buffer is opened with.
+/// The values that a disk buffer needs to open.
 pub(crate) struct Opening {
     pub sink_id: Arc<str>,
     pub folder: PathBuf,
     pub buffer: Buffer,
-    /// What the last process saved of the buffer.
+    /// The buffer's record as the previous process saved it.
     pub record: DiskBufferRecord,
     pub counters: Arc<Counters>,
     pub grant: Arc<Grant>,
@@ -88,10 +88,12 @@ pub(crate) struct Opening {
 
 impl DiskBuffer {
     /// Opens the buffer. Nothing is created on disk before the first entry is written. Entries that
-    /// the record counts and the files do not hold count as damaged.
+    /// the record counts but the files lack are counted as damaged.
     ///
-    /// # Errors Another agent uses the folder, a newer release wrote it, or the folder cannot be
-    /// read.
+    /// # Errors
+    ///
+    /// Returns an error if another agent uses the folder, if a newer release wrote it, or if the
+    /// folder cannot be read.
     pub fn open(opening: Opening) -> Result<Arc<DiskBuffer>, EngineError> {
         let Opening { sink_id, folder, buffer, record, counters, grant, on_room, commit } = opening;
         let refused = |error| EngineError::DiskBuffer { id: sink_id.to_string(), error };
@@ -121,10 +123,12 @@ impl DiskBuffer {
         self.state.lock()
     }
 
-    /// Whether the entries on disk can be delivered by a sink whose payloads have this format.
+    /// Checks that a sink with this payload format can deliver the entries on disk.
     ///
-    /// # Errors The entries have another format: the type of the sink, or the way in which it
-    /// frames payloads, has changed.
+    /// # Errors
+    ///
+    /// Returns an error if the entries have another format because the sink's type, or the way in
+    /// which it frames payloads, has changed.
     pub fn check_format(&self, format: &str) -> Result<(), EngineError> {
         let state = self.lock();
         let Some(found) = state.formats().into_iter().find(|found| **found != *format) else {
@@ -139,7 +143,7 @@ impl DiskBuffer {
         })
     }
 
-    /// Delivers to this sink from now on. The first call starts the buffer's thread.
+    /// Delivers to this sink starting now. The first call starts the buffer's thread.
     pub fn attach(self: &Arc<Self>, target: Target) {
         let mut state = self.lock();
         state.attach(target);
@@ -152,19 +156,19 @@ impl DiskBuffer {
         }
     }
 
-    /// Stops giving entries to the lanes, because a reload removes the sink. Entries that come back
-    /// stay on disk.
+    /// Stops passing entries to the lanes, because a reload removes the sink. Entries that lanes
+    /// return stay on disk.
     pub fn detach(&self) {
         self.change(State::detach);
     }
 
-    /// Whether the disk buffer takes the payloads of a source. If the source can read them again
-    /// (not `overflows`) and no entry waits, the memory queue of the sink takes them.
+    /// Returns whether the disk buffer takes payloads from a source. If the source can reread them
+    /// (not `overflows`) and no entry waits, the sink's memory queue takes them.
     pub fn takes(&self, overflows: bool) -> bool {
         overflows || self.is_behind()
     }
 
-    /// Takes a payload for its lane or for the disk; returns what was dropped.
+    /// Takes a payload for its lane or for the disk; returns the events that were dropped.
     pub fn put(&self, mut arrived: Arrived<'_>) -> Shed {
         let mut state = self.lock();
         let refused = arrived.payload.take_refused();
@@ -200,18 +204,18 @@ impl DiskBuffer {
         self.note(&mut state);
     }
 
-    /// Whether entries wait for their lanes, so that new payloads must wait behind them.
+    /// Returns whether entries wait for their lanes, so that new payloads must wait behind them.
     pub fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Acquire)
     }
 
-    /// Whether a source must wait: the memory is full of entries that are not written yet, or the
-    /// disk is full and the buffer blocks.
+    /// Returns whether a source must wait, because the memory is full of entries that are not
+    /// written yet, or the disk is full and the buffer blocks.
     pub fn is_full(&self, unreleased: u64) -> bool {
         self.lock().is_full(unreleased)
     }
 
-    /// Looks for room in the lanes, after bytes have left them.
+    /// Checks for room in the lanes, after bytes have left them.
     pub fn on_left(&self) {
         if self.is_behind() {
             self.change(|_| {});
@@ -223,39 +227,39 @@ impl DiskBuffer {
         self.lock().unsaved()
     }
 
-    /// Returns a number that changes whenever something is settled.
+    /// Returns a number that changes whenever an entry is settled.
     pub fn progress(&self) -> u64 {
         self.lock().settled_until()
     }
 
-    /// Notes the record that is saved. Entries before its position can be removed from disk.
+    /// Stores the record that was saved. Entries before its position can be removed from disk.
     pub fn saved(&self, record: DiskBufferRecord) {
         self.change(|state| state.saved = record);
     }
 
-    /// Whether nothing is left to deliver.
+    /// Returns whether nothing is left to deliver.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Starts to write all entries that are not settled, whatever the mode, because the process
-    /// ends.
+    /// Starts to write all unsettled entries, whatever the mode, because the process is about to
+    /// exit.
     pub fn flush(&self) {
         self.change(State::flush);
     }
 
-    /// Whether everything that is not settled is durable.
+    /// Returns whether everything that is not settled is durable.
     pub fn is_durable(&self) -> bool {
         self.lock().is_durable()
     }
 
-    /// Ends the thread after it has written the entries that wait. Entries that lanes return stay
-    /// on disk.
+    /// Ends the thread after it has written the waiting entries. Entries that lanes return stay on
+    /// disk.
     pub fn close(&self) {
         self.change(State::close);
     }
 
-    /// Whether the thread has ended.
+    /// Returns whether the thread has ended.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended
     }
@@ -302,18 +306,19 @@ impl DiskBuffer {
         }
     }
 
-    /// Returns why the buffer cannot write or read; `None` if it can.
+    /// Returns the reason why the buffer cannot write or read; `None` if it can.
     pub fn error(&self) -> Option<String> {
         self.lock().view.error.clone()
     }
 
-    /// Returns the snapshot of the buffer.
+    /// Returns a snapshot of the buffer.
     pub fn snapshot(&self, unix_ns: i64) -> DiskBufferSnapshot {
         self.lock().snapshot(unix_ns)
     }
 }
 
-/// What was dropped to take a payload, or instead of it.
+/// Events dropped to make room for a payload, or the payload's events if the payload itself was
+/// dropped.
 #[derive(Default)]
 pub(crate) struct Shed {
     pub events: u64,

@@ -1,4 +1,4 @@
-//! Why the engine refuses a topology.
+//! Errors of the engine: the reasons for which it rejects a topology.
 
 use crate::limits::CUTS_MAX;
 use millstream_model::BuildError;
@@ -13,14 +13,14 @@ pub enum EngineError {
     /// The topology has more sinks than a [`millstream_model::SinkSet`] holds.
     #[error("the configuration contains {0} sinks, but an agent can have at most {SINKS_MAX}")]
     TooManySinks(usize),
-    /// The new sinks, and the removed ones with data in flight, are more than a
-    /// [`millstream_model::SinkSet`] holds.
+    /// The new sinks, together with the removed sinks with data in flight, do not fit into a
+    /// [`millstream_model::SinkSet`].
     #[error("more than {SINKS_MAX} sinks")]
     NoFreeSinkIndex,
     /// The transforms have no topological order.
     #[error("the transforms form a cycle or have an unknown input")]
     NoTransformOrder,
-    /// Compressors and groups of `sinks` need more than their share of the memory.
+    /// The compressors and groups of `sinks` need more than their share of the memory.
     #[error(
         "limits.memory is too small: the compressors and groups of {sinks} need {need_mib}MiB, but \
          can use only a quarter of the memory; raise limits.memory to {least_mib}MiB, or lower \
@@ -31,7 +31,7 @@ pub enum EngineError {
         sinks: String,
         /// The memory that they need, in MiB.
         need_mib: u64,
-        /// The least `limits.memory` that is enough, in MiB.
+        /// Minimum sufficient value of `limits.memory`, in MiB.
         least_mib: u64,
     },
     /// One batch per worker does not fit into the memory.
@@ -42,7 +42,7 @@ pub enum EngineError {
     BatchMemory {
         /// Number of workers.
         threads: usize,
-        /// The least `limits.memory` that is enough, in MiB.
+        /// Minimum sufficient value of `limits.memory`, in MiB.
         least_mib: u64,
     },
     /// The memory that is not reserved for a runtime inside the process is too small.
@@ -51,19 +51,19 @@ pub enum EngineError {
          change this amount)"
     )]
     Reserved {
-        /// The error without the reservation.
+        /// The error for the memory without the reservation.
         #[source]
         error: Box<EngineError>,
         /// The reserved memory, in MiB.
         reserved_mib: u64,
     },
-    /// The buffers of the sinks need more than their share of the memory.
+    /// The sinks' buffers need more than their share of the memory.
     #[error(
         "limits.memory is too small for the `buffer` options of the sinks; raise limits.memory to \
          {least_mib}MiB, or lower buffer.max"
     )]
     BufferMemory {
-        /// The least `limits.memory` that is enough, in MiB.
+        /// Minimum sufficient value of `limits.memory`, in MiB.
         least_mib: u64,
     },
     /// A source cannot be opened.
@@ -71,11 +71,11 @@ pub enum EngineError {
     Source {
         /// Id of the source.
         id: String,
-        /// Why it cannot be opened.
+        /// Reason why the source cannot be opened.
         #[source]
         error: BuildError,
     },
-    /// The chain of a source has more cuts than an engine can follow.
+    /// A source's chain has more cuts than the engine supports.
     #[error(
         "source {source_id}: {cuts} transforms in the chain work in order or on separate threads, \
          but the maximum is {CUTS_MAX}; remove some of them"
@@ -86,7 +86,7 @@ pub enum EngineError {
         /// Number of serial and offload transforms.
         cuts: usize,
     },
-    /// Tickets on their way do not arrive, so the running topology cannot be replaced.
+    /// Tickets in progress do not arrive, so the running topology cannot be replaced.
     #[error("events have been waiting for more than {timeout:?} at {}", .holders.join(", "))]
     Barrier {
         /// The components where events wait.
@@ -99,7 +99,7 @@ pub enum EngineError {
     DiskBuffer {
         /// Id of the sink.
         id: String,
-        /// Why it cannot be opened.
+        /// Reason why the disk buffer cannot be opened.
         #[source]
         error: SpoolError,
     },
@@ -108,12 +108,12 @@ pub enum EngineError {
     DiskBufferPosition {
         /// Id of the sink.
         id: String,
-        /// Why it cannot be read.
+        /// Reason why the position cannot be read.
         #[source]
         error: std::io::Error,
     },
     /// The entries in a disk buffer were encoded for another configuration of the sink, and the
-    /// sink cannot send them.
+    /// current sink cannot send them.
     #[error(
         "sink {id}: the disk buffer holds {events} events in the format `{found}`, but the \
          configured sink sends `{format}`; restore the previous options until `millstream spool \
@@ -122,7 +122,7 @@ pub enum EngineError {
     DiskBufferFormat {
         /// Id of the sink.
         id: String,
-        /// Events in the buffer.
+        /// Number of events in the buffer.
         events: u64,
         /// Format of these events.
         found: String,
@@ -137,8 +137,8 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Returns the error of an agent with this much reserved memory. A limit must be higher by this
-    /// much.
+    /// Returns the same error for an agent that reserves `reserved_mib` of memory. A limit must be
+    /// higher by this amount.
     pub(crate) fn beside(mut self, reserved_mib: u64) -> EngineError {
         match &mut self {
             EngineError::CompressorMemory { least_mib, .. }

@@ -1,8 +1,8 @@
-//! The source of a feed, which passes on the events that a sink makes.
+//! The source for a feed, which passes on the events that a sink creates.
 //!
-//! Results of a merge transform are in the transform's snapshot until every sink has settled them,
-//! so this source resumes after a restart. Refused events end with the process. Their debts were
-//! not settled, so the events are read again from their origins, and refused again.
+//! A merge transform's results are in its snapshot until every sink has settled them, so this
+//! source resumes after a restart. Refused events are lost when the process exits. Their debts were
+//! not settled, so the events are reread from their origins, and refused again.
 
 use bytes::Bytes;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -16,40 +16,42 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two polls while events wait for their settlement, or the end is near.
+/// Pause between two polls while events wait to be settled, or the end is near.
 const SETTLE_LOOK: Duration = Duration::from_millis(10);
 
-/// Pause between two polls otherwise; the feed wakes the source earlier.
+/// Pause between two polls otherwise. The feed wakes the source earlier.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 
-/// An event whose range was abandoned this often is dropped, because its delivery panics.
+/// An event whose range was abandoned this many times is dropped, because its delivery panics.
 const ATTEMPTS_MAX: u8 = 8;
 
-/// The source of a feed.
+/// The source for a feed.
 pub(crate) struct FeedSource {
     feed: Arc<Feed>,
     origin: Arc<Origin>,
     sinks: Vec<FeedReader>,
     cursors: Cursors,
-    /// Number of the next event, as the ledger knows it.
+    /// Number of the next event, as recorded in the ledger.
     end: u64,
     has_begun: bool,
-    /// Set when the source is closed: `true` at a stop, `false` when a reload removes the source.
+    /// Set when the source is closed: `true` for a stop, `false` if a reload removes the source.
     closing: Option<bool>,
 }
 
-/// A sink of the source.
+/// One of the source's sinks.
 struct FeedReader {
     index: SinkIndex,
     id: String,
-    /// Number of the event from which the sink reads.
+    /// Number of the next event that the sink reads.
     position: u64,
 }
 
 impl FeedSource {
     /// Opens the source.
     ///
-    /// # Errors The store cannot be read or written.
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read or written.
     pub fn open(open: SourceOpen, feed: Arc<Feed>) -> Result<Box<dyn Source>, BuildError> {
         let (id, checkpoints) =
             if feed.is_of_results() { saved(&open)? } else { (REFUSED, BTreeMap::new()) };
@@ -74,8 +76,7 @@ impl FeedSource {
         }))
     }
 
-    /// Sets the positions of the sinks once the feed has started; returns whether the feed has
-    /// started.
+    /// Sets the sinks' positions once the feed has started; returns whether the feed has started.
     fn begin(&mut self, cx: &SourceCx<'_>) -> bool {
         let Some(first) = self.feed.first().filter(|_| !self.has_begun) else {
             return self.has_begun;
@@ -88,7 +89,7 @@ impl FeedSource {
         true
     }
 
-    /// Removes from the feed what every sink has settled.
+    /// Removes from the feed the events that every sink has settled.
     fn settle(&self, cx: &SourceCx<'_>) {
         let sinks = self.sinks.iter().map(|sink| sink.index).collect();
         settle(&self.feed, cx.ledger, self.origin.id, sinks);
@@ -102,10 +103,10 @@ impl FeedSource {
         }
     }
 
-    /// Emits the next events of a cursor.
+    /// Emits a cursor's next events.
     fn emit(&mut self, cx: &mut SourceCx<'_>, choice: Choice, end: u64) -> Polled {
         let Choice { index, cursor, limit } = choice;
-        // After a restart a sink may be ahead of what has come back from the snapshot.
+        // After a restart, a sink may be ahead of the events that the snapshot has restored.
         if cursor.position >= end {
             return Polled::Wait(SETTLE_LOOK);
         }
@@ -148,22 +149,22 @@ impl FeedSource {
     }
 }
 
-/// Origin of refused events in the ledger of their source.
+/// Origin of refused events in their source's ledger.
 const REFUSED: OriginId = OriginId(0);
 
-/// Settles the refused events that all `sinks` have settled since the source has ended.
+/// Settles the refused events that all `sinks` have settled, after the source has ended.
 pub(crate) fn settle_refused(feed: &Feed, ledger: &Ledger, sinks: SinkSet) {
     settle(feed, ledger, REFUSED, sinks);
 }
 
-/// Removes the events from the feed that all `sinks` have settled.
+/// Removes from the feed the events that all `sinks` have settled.
 fn settle(feed: &Feed, ledger: &Ledger, origin: OriginId, sinks: SinkSet) {
     let settled = sinks.iter().filter_map(|sink| ledger.checkpoint(origin, sink)).min();
     feed.settle(settled.unwrap_or_else(|| feed.next_number()));
 }
 
-/// Returns the id of the results of a transform, and the number up to which each sink has settled
-/// them.
+/// Returns the origin id for a transform's results, and the number up to which each sink has
+/// settled them.
 fn saved(open: &SourceOpen) -> Result<(OriginId, BTreeMap<String, u64>), BuildError> {
     let (origins, _) = open.store.origins().map_err(BuildError::Store)?;
     if let Some(record) = origins.into_iter().next() {
@@ -185,7 +186,8 @@ impl Source for FeedSource {
         for range in cx.ledger.take_rereads() {
             self.cursors.reread(&range);
         }
-        // Before the events are counted: the sink makes no more after the end.
+        // This check comes before the events are counted, because the sink creates no more events
+        // after its end.
         let has_ended = self.has_ended(cx);
         let end = self.feed.next_number();
         self.end = end;
@@ -209,7 +211,7 @@ impl Source for FeedSource {
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        // Where the ledger begins to count for a new sink.
+        // The ledger starts to count for a new sink at this number.
         let end = self.end;
         let before = std::mem::take(&mut self.sinks);
         let mut stay = SinkSet::EMPTY;
@@ -228,7 +230,7 @@ impl Source for FeedSource {
 
     fn close(&mut self, for_good: bool) -> bool {
         self.closing = Some(for_good);
-        // At a stop the source is polled until the sink that feeds it has ended.
+        // During a stop, the source is polled until the sink that feeds it has ended.
         !for_good && self.cursors.is_behind(self.feed.next_number())
     }
 
@@ -236,7 +238,7 @@ impl Source for FeedSource {
         true
     }
 
-    /// A full feed stops the sink that fills it, so waiting events must move to the disk.
+    /// A full feed stops the sink that fills it, so waiting events must move to disk.
     fn overflows(&self) -> bool {
         true
     }
@@ -250,7 +252,7 @@ impl Source for FeedSource {
     }
 }
 
-/// A batch of feed events in the making.
+/// A batch of feed events under construction.
 struct Rows {
     block: Block,
     used: usize,
@@ -278,7 +280,7 @@ impl Rows {
         }
     }
 
-    /// Adds an event; returns `false` if the event does not fit. `own` is the origin of events
+    /// Adds an event; returns `false` if the event does not fit. `own` is the origin for events
     /// without an id.
     fn add(
         &mut self,
@@ -345,7 +347,7 @@ impl Rows {
         for (name, mut cells) in self.columns {
             cells.resize(rows, Cell::ABSENT);
             if *name != *MEMBERS {
-                // A record may have a member of this name.
+                // A record may contain a member with this name.
                 batch.fields.lift([&*name], &batch.block);
             }
             batch.fields.merge(Column::new(name, cells, Bytes::new()), &batch.block);

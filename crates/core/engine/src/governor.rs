@@ -1,9 +1,9 @@
-//! The memory governor: keeps what the process has in memory below `limits.memory`.
+//! The memory governor, which keeps the process's memory below `limits.memory`.
 //!
 //! Most parts of the agent declare how much memory they may take. The governor is for the others,
-//! such as series, the allocator, and the heap of a runtime. It measures the resident memory, and
-//! above the high water mark it asks every part to take less. Sources get a smaller grant,
-//! components keep nothing new, and the host of the runtime is called to collect.
+//! such as series, the allocator, and a runtime's heap. It measures the resident memory, and above
+//! the high water mark it asks every part to take less. Sources get a smaller grant, components
+//! keep nothing new, and the runtime's host is called to collect garbage.
 
 use millstream_model::snapshot::MemorySnapshot;
 use millstream_model::{Grant, MemoryPressure, Pressure};
@@ -13,69 +13,69 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two looks. A tenth of a second in which memory grows by 1 GB/s takes a fifth of the
-/// smallest usual limit, which is what is left above the high mark.
+/// Time between two measurements. If memory grows by 1 GB/s, a tenth of a second uses up a fifth of
+/// the smallest usual limit, which is what is left above the high mark.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time between two looks while memory is calm. A wake-up costs more than the look itself.
+/// Time between two measurements while memory is calm. A wake-up costs more than the measurement
+/// itself.
 const CALM_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Part of the limit, as one in so many, by which calm memory changes at most from one look to the
-/// next.
+/// Denominator of the share of the limit by which calm memory may change between two measurements.
 const CALM_PART: u64 = 100;
 
 /// Percentage of the limit below which memory is plentiful.
 const LOW_PERCENT: u64 = 60;
 
-/// Percentage of the limit from which the pressure is high.
+/// Percentage of the limit at which the pressure becomes high.
 const HIGH_PERCENT: u64 = 80;
 
 /// Percentage of the limit below which the pressure is no longer high. The distance to the high
-/// mark keeps the level from changing at each look.
+/// mark keeps the level from changing with each measurement.
 const HIGH_ENDS_PERCENT: u64 = 75;
 
 /// Percentage of the limit up to which components may keep more. It applies to the sum of the
-/// resident memory and of what a runtime may still take. The JVM has another limit, which is its
-/// heap.
+/// resident memory and the memory that a runtime may still take. The JVM has another limit, which
+/// is its heap.
 const FULL_PERCENT: u64 = 95;
 
-/// Part of the room below the high mark, as one in so many, by which the expected bytes may grow
-/// until the next look. A new series takes about as much memory at once as it is expected to take
-/// later.
+/// Denominator of the share of the room below the high mark by which the expected bytes may grow
+/// until the next measurement. A new series takes about as much memory at once as it is expected to
+/// take later.
 const GROWTH_PART: u64 = 2;
 
-/// Part of the limit, as one in so many, by which the expected bytes may grow in any case. A
-/// smaller part would stop the growth just below the high mark, where the pressure never becomes
+/// Denominator of the share of the limit by which the expected bytes may grow in any case. A
+/// smaller share would stop the growth just below the high mark, where the pressure never becomes
 /// high.
 const GROWTH_LEAST_PART: u64 = 32;
 
-/// Time between two steps of the grant. The memory that a step returns is measured before the next
+/// Time between two steps of the grant. The memory that a step frees is measured before the next
 /// step.
 const STEP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often a change of the pressure is logged.
+/// Minimum time between two log lines about a change of the pressure.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What one look found.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLook {
     /// Resident memory in bytes.
     pub resident_bytes: u64,
     /// `limits.memory` in bytes.
     pub limit_bytes: u64,
-    /// The level that follows.
+    /// The resulting pressure level.
     pub pressure: Pressure,
 }
 
-/// Measures the memory of the process, and frees memory that the engine does not know.
+/// Measures the process's memory, and frees memory that the engine does not manage.
 #[derive(Clone)]
 pub struct MemoryHost {
-    /// Returns the resident memory of the agent and its child processes in bytes; `None` if it cannot
-    /// be read.
+    /// Returns the resident memory of the agent and its child processes in bytes; `None` if it
+    /// cannot be read.
     pub resident_bytes: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
-    /// Returns what runtimes inside the process may still take by their own limits in bytes.
+    /// Returns the bytes that runtimes inside the process may still take within their own limits.
     pub promised_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// Called after each look, five to ten times a second, on the thread of the governor.
+    /// Called after each measurement, five to ten times a second, on the governor's thread.
     pub on_look: Arc<dyn Fn(MemoryLook) + Send + Sync>,
 }
 
@@ -85,12 +85,12 @@ impl fmt::Debug for MemoryHost {
     }
 }
 
-/// Measurements of the governor, shared with the components that act on them.
+/// The governor's measurements, shared with the components that act on them.
 pub(crate) struct MemoryState {
     limit_bytes: u64,
     pressure: Arc<MemoryPressure>,
     resident_bytes: AtomicU64,
-    /// Times that the pressure became high.
+    /// Number of times that the pressure became high.
     times_high: AtomicU64,
     /// Time with high pressure, in milliseconds.
     high_ms: AtomicU64,
@@ -99,7 +99,7 @@ pub(crate) struct MemoryState {
 }
 
 impl MemoryState {
-    /// Creates the state of a process with this limit.
+    /// Creates the state for a process with this limit.
     pub fn new(limit_bytes: u64) -> Arc<MemoryState> {
         Arc::new(MemoryState {
             limit_bytes,
@@ -117,7 +117,7 @@ impl MemoryState {
         self.pressure.clone()
     }
 
-    /// Returns what the memory of the process is used for.
+    /// Returns the use of the process's memory.
     pub fn snapshot(&self, grant: &Grant) -> MemorySnapshot {
         MemorySnapshot {
             limit_bytes: self.limit_bytes,
@@ -137,7 +137,7 @@ impl MemoryState {
         self.wake.notify_all();
     }
 
-    /// Waits for the next look; returns whether to end.
+    /// Waits for the next measurement; returns whether to exit.
     fn wait(&self, interval: Duration) -> bool {
         let mut stopped = self.stopped.lock();
         self.wake.wait_while_for(&mut stopped, |stopped| !*stopped, interval);
@@ -151,14 +151,14 @@ pub(crate) struct Governor {
     state: Arc<MemoryState>,
     grant: Arc<Grant>,
     steps: GrantSteps,
-    /// When the log last said that the pressure became high.
+    /// When the log last reported that the pressure became high.
     logged: Option<Instant>,
-    /// Whether the log says that the pressure is high.
+    /// Whether the last log line reported high pressure.
     is_logged_high: bool,
 }
 
 impl Governor {
-    /// Creates a governor of a grant that never becomes less than `least_bytes`.
+    /// Creates a governor for a grant that never becomes smaller than `least_bytes`.
     pub fn new(
         host: MemoryHost,
         state: Arc<MemoryState>,
@@ -184,7 +184,7 @@ impl Governor {
         }
     }
 
-    /// Acts on what is resident.
+    /// Acts on the measured resident memory.
     fn look(&mut self, resident_bytes: u64, now: Instant, elapsed: Duration) {
         let limit_bytes = self.state.limit_bytes;
         let before = self.state.pressure.level();
@@ -217,7 +217,7 @@ impl Governor {
             self.state.times_high.fetch_add(1, Ordering::Relaxed);
         }
         let is_due = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
-        // A start that was logged gets a line for its end, too.
+        // If a log line reported the start, another one reports the end.
         if (is_high && is_due) || (!is_high && self.is_logged_high) {
             self.is_logged_high = is_high;
             self.logged = is_high.then_some(now).or(self.logged);
@@ -226,13 +226,13 @@ impl Governor {
     }
 }
 
-/// Returns by how many bytes the expected memory may grow until the next look.
+/// Returns the number of bytes by which the expected memory may grow until the next measurement.
 fn growth_bytes(bytes: u64, limit_bytes: u64) -> u64 {
     let room = (limit_bytes / 100 * HIGH_PERCENT).saturating_sub(bytes);
     (room / GROWTH_PART).max(limit_bytes / GROWTH_LEAST_PART)
 }
 
-/// Returns the time until the next look.
+/// Returns the time until the next measurement.
 fn interval_after(before_bytes: u64, bytes: u64, limit_bytes: u64) -> Duration {
     let is_calm = bytes.abs_diff(before_bytes) <= limit_bytes / CALM_PART;
     if is_calm { CALM_INTERVAL } else { INTERVAL }
@@ -255,7 +255,7 @@ fn log_change(look: MemoryLook) {
     }
 }
 
-/// Returns the level that follows from what is resident, or soon will be.
+/// Returns the level that follows from the memory that is resident, or soon will be.
 fn next_level(before: Pressure, bytes: u64, limit_bytes: u64) -> Pressure {
     let mark = |percent: u64| limit_bytes / 100 * percent;
     let was_high = before == Pressure::High;
@@ -282,7 +282,7 @@ impl GrantSteps {
         GrantSteps { bytes_max, least_bytes, bytes: bytes_max, stepped: None }
     }
 
-    /// Returns the new limit; `None` if the limit stays.
+    /// Returns the new limit; `None` if the limit does not change.
     fn next(&mut self, look: MemoryLook, now: Instant) -> Option<u64> {
         if self.stepped.is_some_and(|stepped| now - stepped < STEP_INTERVAL) {
             return None;

@@ -1,4 +1,4 @@
-//! Indices into the parts of a topology. A reload numbers sources and nodes again.
+//! Indices into the parts of a topology. A reload renumbers sources and nodes.
 
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -31,11 +31,11 @@ index_type! {
 }
 
 index_type! {
-    /// Index of a cut among the cuts in the chain of one source.
+    /// Index of a cut among the cuts in one source's chain.
     CutIndex
 }
 
 index_type! {
-    /// Index of a lane among the lanes of one sink.
+    /// Index of a lane among one sink's lanes.
     LaneIndex
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Shortest pause between two ticks of a lane.
+/// Minimum pause between two ticks of a lane.
 const TICK_MIN: Duration = Duration::from_millis(1);
 
 /// Payloads queued for one lane.
@@ -30,12 +30,12 @@ pub(crate) struct LaneQueue {
     state: Mutex<State>,
     changed: Notify,
     bytes: AtomicU64,
-    /// Bytes that have left since the lane was created.
+    /// Bytes that have left the queue since the lane was created.
     left: AtomicU64,
-    /// Shortest time in microseconds between the call of the sink with a payload and the delivery.
+    /// Shortest time in microseconds between passing a payload to the sink and its delivery.
     round_trip_us: AtomicU64,
     closed: AtomicBool,
-    /// Whether the end of the lane has ended its pauses.
+    /// Whether the lane's end has already ended its pauses.
     has_ended_pauses: AtomicBool,
     flushing: AtomicBool,
     /// Whether the endpoint has been reached.
@@ -54,11 +54,11 @@ struct State {
     sent: VecDeque<Sent>,
     /// Number of the first payload in flight, counted since the lane was opened.
     first_sent: u64,
-    /// Since when payloads are in flight, if any are.
+    /// Time since which payloads have been in flight, if any are.
     sent_since: Option<Instant>,
     /// How long payloads had been in flight before that.
     in_flight: Duration,
-    /// Why the last delivery failed, until one succeeds.
+    /// Error of the last failed delivery, until one succeeds.
     error: Option<LastError>,
 }
 
@@ -94,7 +94,7 @@ impl State {
 struct Sent {
     payload: Payload,
     since: Instant,
-    /// Whether the payload is read again, whatever the outcome.
+    /// Whether the payload is reread, whatever the outcome.
     returns: bool,
 }
 
@@ -110,7 +110,7 @@ struct LastError {
     last: Instant,
     /// When the next attempt is due.
     next: Instant,
-    /// Number of failures since the first.
+    /// Number of failures since the first one.
     attempts: u32,
 }
 
@@ -156,19 +156,19 @@ impl LaneQueue {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes whether what feeds the lane waits for a reason, and lets the lane know.
+    /// Records whether the lane's inputs wait for `reason`, and wakes the lane if necessary.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
         if self.backpressure.set(reason, waits) {
             self.changed.notify_one();
         }
     }
 
-    /// Returns the bytes that have left since the lane was created.
+    /// Returns the bytes that have left the queue since the lane was created.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Returns the shortest delivery time; `None` before the first.
+    /// Returns the shortest delivery time; `None` before the first delivery.
     pub fn round_trip(&self) -> Option<Duration> {
         let us = self.round_trip_us.load(Ordering::Relaxed);
         (us < u64::MAX).then(|| Duration::from_micros(us))
@@ -178,23 +178,23 @@ impl LaneQueue {
         self.round_trip_us.fetch_min(since.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Returns why the lane makes no progress; `None` if it makes progress.
+    /// Returns the reason why the lane makes no progress; `None` if it makes progress.
     pub fn error(&self) -> Option<String> {
         self.lock().error.as_ref().map(|error| error.text.clone())
     }
 
-    /// Returns for how long every attempt has failed; `None` if the last attempt succeeded.
+    /// Returns how long every attempt has failed; `None` if the last attempt succeeded.
     pub fn failing_for(&self) -> Option<Duration> {
         self.lock().error.as_ref().map(|error| error.since.elapsed())
     }
 
-    /// Returns how long payloads have been in flight: sent, and not settled by the endpoint.
+    /// Returns how long payloads have been in flight: sent, but not settled by the endpoint.
     pub fn in_flight(&self) -> Duration {
         let state = self.lock();
         state.in_flight + state.sent_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Returns the failure since which nothing was delivered.
+    /// Returns the failure that has prevented deliveries since it occurred, if any.
     pub fn failure(&self) -> Option<FailureSnapshot> {
         self.lock().error.as_ref().map(|error| FailureSnapshot {
             kind: error.kind,
@@ -218,12 +218,12 @@ impl LaneQueue {
         !self.lock().sent.is_empty()
     }
 
-    /// Notes that a payload is given to the lane, which may take long.
+    /// Records that a payload is passed to the lane, which may take long.
     fn begin_flight(&self) {
         self.lock().sent_since.get_or_insert_with(Instant::now);
     }
 
-    /// Notes that the lane has taken the payload.
+    /// Records that the lane has taken the payload.
     fn end_flight(&self) {
         let mut state = self.lock();
         if state.sent.is_empty() {
@@ -231,8 +231,8 @@ impl LaneQueue {
         }
     }
 
-    /// Notes a failure in the traces of all payloads in flight, because the failed one is not
-    /// known.
+    /// Records a failure in the traces of all payloads in flight, because it is not known which one
+    /// failed.
     fn trace_failure(&self, error: &DeliverError) {
         let state = self.lock();
         let traces = state.sent.iter().filter_map(|sent| sent.payload.trace());
@@ -275,7 +275,7 @@ impl LaneQueue {
         self.lock().error.as_ref().map_or(0, |error| error.attempts)
     }
 
-    /// Delivers what is queued, syncs, and ends the lane.
+    /// Makes the lane deliver its queue, sync, and end.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.changed.notify_one();
@@ -294,12 +294,12 @@ impl LaneQueue {
         }
     }
 
-    /// Whether pauses end because the lane is asked to end. This is true only once.
+    /// Returns whether pauses must end because the lane is asked to end. This is true only once.
     fn ends_pauses(&self) -> bool {
         self.is_closed() && !self.has_ended_pauses.swap(true, Ordering::Relaxed)
     }
 
-    /// Takes what the lane is asked to do once its queue is empty.
+    /// Takes the requests that apply once the lane's queue is empty.
     fn take_request(&self) -> Request {
         let ends = self.closed.load(Ordering::Acquire);
         Request { ends, flushes: self.flushing.swap(false, Ordering::AcqRel) || ends }
@@ -317,34 +317,34 @@ impl LaneQueue {
     }
 }
 
-/// What a lane is asked to do once its queue is empty.
+/// Requests to a lane that apply once its queue is empty.
 struct Request {
-    /// The lane is to end.
+    /// The lane must end.
     ends: bool,
-    /// The lane is to send its pending payloads.
+    /// The lane must send its pending payloads.
     flushes: bool,
 }
 
-/// How driving a lane ends.
+/// The reason why driving a lane ended.
 enum End {
     Closed,
     /// The lane has taken payloads that a reload has forgotten.
     TakenBack,
 }
 
-/// How a pause between two attempts ended.
+/// The reason why a pause between two attempts ended.
 #[derive(PartialEq)]
 enum Paused {
     Fully,
-    /// The lane is to end.
+    /// The lane must end.
     UntilStop,
 }
 
-/// The payloads that a lane has taken will be read again.
+/// The payloads that a lane has taken will be reread.
 #[derive(Debug, PartialEq)]
 struct Stale;
 
-/// What the driver of a lane needs.
+/// The resources that a lane's driver needs.
 pub(crate) struct LaneDriver {
     /// A sink, or a merge transform.
     pub kind: Kind,
@@ -357,14 +357,14 @@ pub(crate) struct LaneDriver {
     pub state_bytes: u64,
     pub store: Arc<Store>,
     pub clock: EngineClock,
-    /// Takes the events that the sink makes.
+    /// Takes the events that the sink creates.
     pub feed: Arc<Feed>,
     pub pressure: Arc<MemoryPressure>,
     /// Lanes that may write to the same place, and must end before this lane begins.
     pub after: Vec<Arc<LaneQueue>>,
 }
 
-/// Runs a future whose samples in a profile have the component as root.
+/// Runs a future whose samples in a profile use the component as their root.
 async fn entered<F: Future>(counters: Arc<Counters>, future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {
@@ -521,7 +521,7 @@ impl LaneDriver {
         }
     }
 
-    /// Settles the payloads whose outcomes the lane knows.
+    /// Settles the payloads for which the lane has outcomes.
     fn settle_sent(&self, lane: &mut dyn Lane) {
         for refused in lane.refused() {
             self.pass_on(refused);
@@ -543,7 +543,7 @@ impl LaneDriver {
         }
     }
 
-    /// Passes on the events that the encoder refused; returns the payload if it is to be delivered.
+    /// Passes on the events that the encoder refused; returns the payload if it must be delivered.
     fn accept(&self, mut payload: Payload) -> Option<Payload> {
         for event in payload.take_refused() {
             self.feed.push(event);
@@ -561,7 +561,7 @@ impl LaneDriver {
         Some(payload)
     }
 
-    /// Delivers one payload, retrying as long as that can help.
+    /// Delivers one payload, retrying as long as a retry can help.
     async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         self.queue.begin_flight();
         let delivery = self.try_until_delivered(lane, payload).await;
@@ -640,15 +640,15 @@ impl LaneDriver {
         }
     }
 
-    /// Pauses before the next attempt of the lane.
+    /// Pauses before the lane's next attempt.
     async fn pause(&self, lane: &mut dyn Lane, error: &DeliverError, backoff: &mut Backoff) {
         if self.wait(error, backoff).await == Paused::UntilStop {
             lane.end_pauses();
         }
     }
 
-    /// Waits after a failure. A stop ends the wait and resets the backoff: the endpoint may be
-    /// back, and data that cannot be read again is lost unless it is sent in time.
+    /// Waits after a failure. A stop ends the wait and resets the backoff, because the endpoint may
+    /// be back, and data that cannot be reread is lost unless it is sent in time.
     async fn wait(&self, error: &DeliverError, backoff: &mut Backoff) -> Paused {
         let pause = error.retry_after.unwrap_or_else(|| backoff.next(fastrand::u32(..)));
         self.counters.error(error.kind);
@@ -675,8 +675,10 @@ impl LaneDriver {
 
     /// Syncs, retrying until it succeeds, then settles the accepted payloads.
     ///
-    /// # Errors A merge transform has counted events that a reload has forgotten. The lane must be
-    /// opened again, from the state before.
+    /// # Errors
+    ///
+    /// Returns an error if a merge transform has counted events that a reload has forgotten. The
+    /// lane must be reopened, starting from the previous state.
     async fn sync(&self, lane: &mut dyn Lane) -> Result<(), Stale> {
         let mut backoff = Backoff::default();
         let state = loop {
@@ -703,7 +705,7 @@ impl LaneDriver {
         Ok(())
     }
 
-    /// Whether an event that is taken twice would count twice, as in a merge transform.
+    /// Returns whether an event that is taken twice would count twice, as in a merge transform.
     fn counts_once(&self) -> bool {
         self.feed.is_of_results()
     }

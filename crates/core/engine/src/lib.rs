@@ -1,15 +1,15 @@
 //! The flow of events, from a blueprint to a running topology.
 //!
-//! A separate crate because it cuts a dependency: the engine knows components only by their traits,
-//! so its simulation runs without any component.
+//! A separate crate because it cuts a dependency: the engine uses components only through their
+//! traits, so its simulation runs without any component.
 //!
-//! A [`Blueprint`] names the components and their inputs. Its build opens the checkpoint store and
-//! the sources; the start of what was built gives a [`Running`] engine.
+//! A [`Blueprint`] names the components and their inputs. Building it opens the checkpoint store
+//! and the sources; starting the result yields a [`Running`] engine.
 //!
-//! A worker thread polls a source for a [`millstream_model::Batch`], which takes the next *ticket* of
-//! the source, and runs the whole chain on it. The payloads of all sinks are released to the *lanes*
-//! of the sinks in ticket order. A lane delivers payloads one by one, with retry, and settles what
-//! they owe.
+//! A worker thread polls a source for a [`millstream_model::Batch`], which takes the source's next
+//! *ticket*, and runs the whole chain on it. The payloads for all sinks are released to the sinks'
+//! *lanes* in ticket order. A lane delivers payloads one by one, with retries, and settles their
+//! debts.
 
 #![forbid(unsafe_code)]
 

@@ -11,10 +11,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Memory for the results of a test.
+/// Memory for a test's results, in bytes.
 const GRANT_BYTES: u64 = 1 << 30;
 
-/// A merge transform that runs on the thread of its caller, at given times, without a snapshot.
+/// A merge transform that runs on its caller's thread, at given times, without a snapshot.
 pub struct MergeTrial {
     encoder: Box<dyn Encoder>,
     lane: Box<dyn Lane>,
@@ -31,7 +31,9 @@ pub struct MergeTrial {
 impl MergeTrial {
     /// Opens the transform.
     ///
-    /// # Errors The results of the transform cannot be read.
+    /// # Errors
+    ///
+    /// Returns an error if the transform's results cannot be read.
     pub fn new(
         id: &str,
         sink: &dyn Sink,
@@ -76,9 +78,11 @@ impl MergeTrial {
         })
     }
 
-    /// Adds a batch at this time.
+    /// Adds a batch at the time `now`.
     ///
-    /// # Errors The batch is rejected.
+    /// # Errors
+    ///
+    /// Returns an error if the batch is rejected.
     pub fn add(&mut self, now: Now, batch: &Batch) -> Result<(), ComponentError> {
         *self.now.lock() = now;
         let Some(mut permit) = self.grant.try_take(0) else { return Ok(()) };
@@ -94,7 +98,7 @@ impl MergeTrial {
         delivered.map(|_| ()).map_err(|error| ComponentError::new(error.kind, error.message))
     }
 
-    /// Returns the results that are due at this time; all results after the end of the input.
+    /// Returns the results that are due at the time `now`, or all results if the input has ended.
     pub fn results(&mut self, now: Now, has_ended: bool) -> Vec<Batch> {
         *self.now.lock() = now;
         if has_ended {
@@ -136,13 +140,13 @@ fn reader() -> SinkIndex {
     SinkIndex::new(0)
 }
 
-/// Runs a future of a lane. Without a folder the lane never waits.
+/// Runs one of the lane's futures. Without a folder, the lane never waits.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime without drivers needs nothing of the system").block_on(future)
 }
 
-/// A store that keeps nothing.
+/// A store that stores nothing.
 struct Nothing;
 
 impl OriginStore for Nothing {

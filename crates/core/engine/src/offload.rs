@@ -1,12 +1,12 @@
-//! The pool of threads for offload transforms.
+//! The thread pool for offload transforms.
 //!
 //! All offload transforms share one pool. Each transform has a queue, and the queues take turns. A
-//! transform without a call in progress gets a thread in any case. A call that exceeds the deadline
-//! of its transform is *abandoned*: the pool hands its batches back, ignores what it returns later,
-//! and lets another thread take its place. Abandoned calls count against the concurrency of the
-//! transform, so that a transform that hangs keeps a bounded number of threads. Once all of its
-//! calls hang, the batches in its queue are handed back at the deadline, too. A transform may limit
-//! the number of calls that hang; at this limit its batches are handed back at once.
+//! transform without a call in progress gets a thread in any case. A call that exceeds its
+//! transform's deadline is *abandoned*: the pool hands its batches back, ignores its later result,
+//! and lets another thread take its place. Abandoned calls count against the transform's
+//! concurrency, so that a transform that hangs keeps a bounded number of threads. Once all of its
+//! calls hang, the batches in its queue are handed back at the deadline too. A transform may limit
+//! the number of calls that hang; at this limit, its batches are handed back at once.
 
 use crate::ticket::Arrival;
 use millstream_model::{Batch, EngineTime, Offload};
@@ -15,11 +15,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long a thread above the maximum waits for work before it ends. A new thread may be expensive
-/// for a transform, so a thread stays while calls follow each other.
+/// How long a thread above the maximum waits for work before it exits. A new thread may be
+/// expensive for a transform, so a thread stays while calls follow each other.
 const SURPLUS_TIME: Duration = Duration::from_secs(10);
 
-/// An offload transform in the pool, which the address identifies.
+/// An offload transform in the pool, identified by its address.
 pub(crate) struct OffloadQueue {
     /// The transform.
     pub transform: Arc<dyn Offload>,
@@ -41,11 +41,11 @@ struct Pool {
     turn: usize,
     calls: HashMap<CallId, Call>,
     calls_begun: u64,
-    /// Number of threads, abandoned calls excluded.
+    /// Number of threads, excluding abandoned calls.
     threads: usize,
     /// Number of threads that wait for work.
     idle: usize,
-    /// Number of threads in a call, abandoned calls excluded.
+    /// Number of threads in a call, excluding abandoned calls.
     busy: usize,
     stopped: bool,
 }
@@ -54,10 +54,10 @@ struct Pool {
 struct Member {
     queue: Arc<OffloadQueue>,
     waiting: VecDeque<Waiting>,
-    /// Number of calls in progress, abandoned calls included.
+    /// Number of calls in progress, including abandoned calls.
     running: usize,
     abandoned: usize,
-    /// When the pool last abandoned a call of the transform.
+    /// When the pool last abandoned one of the transform's calls.
     abandoned_at: EngineTime,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct CallId(u64);
 
 struct Call {
     queue: Arc<OffloadQueue>,
-    /// `None` once abandoned.
+    /// `None` once the call is abandoned.
     arrivals: Option<Vec<Arrival>>,
     deadline: Option<EngineTime>,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Due {
     pub id: CallId,
     /// The transform to call.
     pub queue: Arc<OffloadQueue>,
-    /// The batches to pass.
+    /// The batches to pass to the transform.
     pub batches: Vec<Batch>,
 }
 
@@ -106,13 +106,13 @@ impl OffloadPool {
         self.employ(&mut state);
     }
 
-    /// Wakes or starts a thread if there is a call to make.
+    /// Wakes or starts a thread if a call is due.
     fn employ(&self, state: &mut Pool) {
         if !state.has_due(self.threads_max) {
             return;
         }
         let Some(start) = self.start.get() else { return };
-        // Above the maximum, a thread between two calls takes the work soon.
+        // If the pool is at its maximum, a thread between two calls will take the work soon.
         if state.idle == 0 && (state.threads < self.threads_max || state.threads == state.busy) {
             state.threads += 1;
             start();
@@ -120,13 +120,13 @@ impl OffloadPool {
         self.changed.notify_one();
     }
 
-    /// Sets what starts a thread. The pool calls it from now on, when there is work.
+    /// Sets the function that starts a thread. The pool calls it when there is work.
     pub fn on_work(&self, start: impl Fn() + Send + Sync + 'static) {
         _ = self.start.set(Box::new(start));
     }
 
-    /// Waits for the next call to make; `None` once the pool has stopped, or has not needed the
-    /// thread for some time. `now` reads the engine's clock.
+    /// Waits for the next call; `None` once the pool has stopped, or has not needed the thread for
+    /// some time. `now` reads the engine's clock.
     pub fn wait_for_call(&self, now: impl Fn() -> EngineTime) -> Option<Due> {
         let mut state = self.state.lock();
         let mut has_waited = false;
@@ -157,8 +157,8 @@ impl OffloadPool {
         self.state.lock().take(now, usize::MAX)
     }
 
-    /// Ends a call; returns the tickets of the call. `None` if the call was abandoned: the output
-    /// is obsolete.
+    /// Ends a call; returns the call's tickets. `None` if the call was abandoned, so that its
+    /// output is obsolete.
     pub fn finish(&self, id: CallId) -> Option<Vec<Arrival>> {
         let mut state = self.state.lock();
         let call = state.calls.remove(&id)?;
@@ -184,7 +184,7 @@ impl OffloadPool {
         back
     }
 
-    /// Returns how many calls of a transform hang, and what follows from that; `None` without any.
+    /// Returns how many of a transform's calls hang, and the consequence; `None` if no call hangs.
     pub fn hanging(&self, queue: &Arc<OffloadQueue>) -> Option<String> {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue))?;
@@ -196,20 +196,20 @@ impl OffloadPool {
         (calls > 0).then_some(message)
     }
 
-    /// Returns the number of calls of a transform that hang.
+    /// Returns the number of a transform's calls that hang.
     pub fn hanging_calls(&self, queue: &Arc<OffloadQueue>) -> u64 {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue));
         member.map_or(0, |member| member.abandoned as u64)
     }
 
-    /// Ends all threads. A thread in a call ends after the call.
+    /// Ends all threads. A thread in a call exits after the call.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Whether all threads have ended, except threads in abandoned calls.
+    /// Returns whether all threads have exited, except threads in abandoned calls.
     pub fn has_ended(&self) -> bool {
         self.state.lock().threads == 0
     }
@@ -236,9 +236,9 @@ impl Pool {
         self.members.retain(|m| m.running > 0 || Arc::strong_count(&m.queue) > 1);
     }
 
-    /// Whether there is a call to make. If `threads_max` threads are busy, only a transform without
-    /// a call in progress may be called: calls that hang and have no deadline must not keep other
-    /// transforms from their deadlines.
+    /// Returns whether a call is due. If `threads_max` threads are busy, only a transform without a
+    /// call in progress may be called, because calls that hang and have no deadline must not
+    /// prevent other transforms from meeting their deadlines.
     fn has_due(&self, threads_max: usize) -> bool {
         self.members.iter().any(|member| self.is_due(member, threads_max))
     }
@@ -299,7 +299,7 @@ impl Member {
         !self.waiting.is_empty() && is_free && !self.has_given_up()
     }
 
-    /// Whether so many calls hang that the pool makes no more of them.
+    /// Returns whether so many calls hang that the pool makes no more calls.
     fn has_given_up(&self) -> bool {
         self.queue.transform.hanging_max().is_some_and(|max| self.abandoned >= max)
     }

@@ -1,4 +1,4 @@
-//! A thread of the pool for offload transforms.
+//! A thread in the pool for offload transforms.
 
 use crate::core::FinishedCall;
 use crate::current::Current;
@@ -21,14 +21,14 @@ pub(crate) fn run_on_threads(pool: &Arc<OffloadPool>, current: &Arc<Current>) {
     });
 }
 
-/// A thread of the pool. Between calls it keeps no transform: a reload may have removed it.
+/// A thread in the pool. Between calls it keeps no transform, because a reload may have removed it.
 struct OffloadThread {
     current: Arc<Current>,
     pool: Arc<OffloadPool>,
 }
 
 impl OffloadThread {
-    /// Makes calls until the pool stops or has not needed the thread for some time.
+    /// Runs calls until the pool stops or has not needed the thread for some time.
     fn run(self) {
         while let Some(due) = self.next() {
             self.call(due);

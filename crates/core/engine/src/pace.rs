@@ -13,12 +13,12 @@ pub use rate::Rate;
 /// Priority of a source that has data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Sources of this priority come first.
+    /// Sources with this priority come first.
     High,
     /// The default.
     #[default]
     Normal,
-    /// Sources of this priority come last.
+    /// Sources with this priority come last.
     Low,
 }
 
@@ -35,10 +35,11 @@ pub struct Pace {
 /// no source starves.
 const FAIR_ONE_IN: u64 = 16;
 
-/// Picks the next source: the first of the highest priority, or at times the first of all.
+/// Picks the next source: the first one with the highest priority, or periodically the first of
+/// all.
 ///
-/// `waiting` has the priorities of the waiting sources, longest wait first; `turn` is incremented
-/// with each pick. `None` if no source waits.
+/// `waiting` contains the priorities of the waiting sources, longest wait first; `turn` is
+/// incremented with each pick. `None` if no source waits.
 pub fn pick(waiting: impl Iterator<Item = Priority>, turn: u64) -> Option<usize> {
     let mut waiting = waiting.enumerate();
     if turn % FAIR_ONE_IN == FAIR_ONE_IN - 1 {
@@ -52,7 +53,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Returns the picks over `turns` if every source always has data and queues again.
+    /// Returns how often each source is picked in `turns` turns if every source always has data and
+    /// queues again.
     fn turns(priorities: &[Priority], turns: u64) -> Vec<u64> {
         let mut queue: VecDeque<usize> = (0..priorities.len()).collect();
         let mut picked = vec![0; priorities.len()];

@@ -1,4 +1,4 @@
-//! Restores the order of the payloads of a source, separately for each sink.
+//! Restores the order of a source's payloads, separately for each sink.
 
 use crate::ticket::{Bound, TicketNumber};
 use crate::turns::Turns;
@@ -6,9 +6,8 @@ use millstream_model::{SinkIndex, SinkSet};
 
 /// The order of one source's tickets at each of its sinks.
 ///
-/// A sink gets the payloads of a ticket once it has the payloads of all earlier tickets, whatever
-/// the other sinks have. A ticket that is stuck on the way to one sink therefore delays no other
-/// sink.
+/// A sink gets a ticket's payloads once it has the payloads of all earlier tickets, whatever the
+/// other sinks have. A ticket that is stuck on the way to one sink therefore delays no other sink.
 pub(crate) struct Release {
     /// Number of the next ticket.
     issued: TicketNumber,
@@ -22,7 +21,7 @@ struct SinkTurns {
 }
 
 impl Release {
-    /// Creates the order for `sinks`, from ticket 0 on.
+    /// Creates the order for `sinks`, starting at ticket 0.
     pub fn new(sinks: SinkSet) -> Release {
         let turns = sinks.iter().map(|sink| SinkTurns { sink, turns: Turns::default() });
         Release { issued: TicketNumber::default(), sinks: turns.collect() }
@@ -35,7 +34,7 @@ impl Release {
         number
     }
 
-    /// Records that a ticket has no more than these payloads for the sinks in `done`, and passes
+    /// Records that a ticket has no further payloads for the sinks in `done` than these, and passes
     /// the payloads that are due to `put`, in order.
     pub fn finish(
         &mut self,
@@ -68,7 +67,7 @@ impl Release {
         self.issued.get()
     }
 
-    /// Returns the sinks that have not got everything from the tickets issued so far.
+    /// Returns the sinks that have not received everything from the tickets issued so far.
     pub fn open(&self) -> SinkSet {
         let open = self.sinks.iter().filter(|order| order.turns.next() < self.issued);
         open.map(|order| order.sink).collect()

@@ -1,9 +1,9 @@
 //! Replaces the topology while the engine runs.
 //!
-//! Behind the barrier no batch is in the chain; payloads stay in the lanes. The new core is
-//! assembled first and shares the kept components with the running one, so that whatever can fail
-//! fails before anything changes. Then sources get their new sinks, and the threads get the new
-//! core. Lanes of removed sinks keep delivering for a while.
+//! After the barrier, no batch is in the chain; payloads stay in the lanes. The new core is
+//! assembled first and shares the kept components with the running core, so that every possible
+//! failure occurs before anything changes. Then sources get their new sinks, and the threads get
+//! the new core. Lanes of removed sinks keep delivering for a while.
 
 mod succession;
 
@@ -21,35 +21,35 @@ use std::time::Duration;
 use succession::Succession;
 use tokio::time::Instant;
 
-/// How long a reload waits for payloads of removed components to be settled while nothing is read.
-/// Settled payloads are not read again. The time covers several syncs of a healthy disk.
+/// How long a reload waits for the payloads of removed components to be settled while nothing is
+/// read. Settled payloads are not reread. The time covers several syncs on a healthy disk.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// How long a reload waits for tickets on their way, while nothing is read. This is longer than a
+/// How long a reload waits for tickets in progress, while nothing is read. This is longer than a
 /// batch takes in any transform that works.
 const BARRIER_TIME: Duration = Duration::from_secs(5);
 
 /// Time after which the offload transforms that this reload removes or replaces are let go.
 const LET_GO_TIME: Duration = Duration::from_secs(2);
 
-/// Interval of checks whether the payloads are settled.
+/// Interval at which the reload checks whether the payloads are settled.
 const SETTLE_POLL: Duration = Duration::from_millis(2);
 
 /// A change to another topology.
 pub(crate) struct Change<'a> {
     /// The components of the next topology.
     pub parts: Parts,
-    /// Settings, of which only `cpu` may differ from the start.
+    /// Settings, of which only `cpu` may differ from those at the start.
     pub settings: &'a Settings,
     /// The components that keep running.
     pub kept: &'a IsKept<'a>,
 }
 
-/// What to start and end once the threads have the new core.
+/// The parts to start and end once the threads have the new core.
 pub(crate) struct Replaced {
     /// The new core.
     pub core: Arc<Core>,
-    /// Lanes to drive.
+    /// Drivers of the lanes to start.
     pub drivers: Vec<LaneDriver>,
     /// Sinks to drain.
     pub retired: Vec<Arc<Retired>>,
@@ -58,10 +58,12 @@ pub(crate) struct Replaced {
 impl Running {
     /// Switches to another topology. The components that `kept` selects by kind and id keep
     /// running, with their files, queues, connections and counters. A removed sink has `drain` to
-    /// deliver what it holds. Only `cpu` in `settings` may differ from the start.
+    /// deliver its remaining payloads. Only `cpu` in `settings` may differ from the start.
     ///
-    /// # Errors The blueprint is invalid, a source cannot be opened, or checkpoints cannot be
-    /// written. The old topology then continues.
+    /// # Errors
+    ///
+    /// Returns an error if the blueprint is invalid, a source cannot be opened, or checkpoints
+    /// cannot be written. The old topology then continues.
     pub async fn reload(
         &mut self,
         blueprint: Blueprint,
@@ -111,7 +113,7 @@ impl Running {
     }
 }
 
-/// Waits briefly until payloads of removed components are settled by sinks that make progress.
+/// Waits briefly until sinks that make progress have settled the payloads of removed components.
 pub(crate) async fn settle(core: &Core, parts: &Parts, kept: &IsKept<'_>) {
     let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);
     let goes = |slot: &SourceSlot, node: &Node| !parts.keeps(slot, kept) || !stays(node);
@@ -134,8 +136,8 @@ pub(crate) async fn settle(core: &Core, parts: &Parts, kept: &IsKept<'_>) {
     }
 }
 
-/// Replaces the running core with the core of the change. The barrier is reached. `retired` are the
-/// sinks that earlier reloads have removed.
+/// Replaces the running core with the change's core. The caller has reached the barrier. `retired`
+/// are the sinks that earlier reloads have removed.
 pub(crate) fn replace_core(
     current: &Current,
     retired: &[Arc<Retired>],
@@ -146,7 +148,7 @@ pub(crate) fn replace_core(
     let mut leaving = Vec::new();
     let core = current.replace(|old| {
         seal(old, &parts, kept);
-        // Sources that are reopened continue from here.
+        // Reopened sources continue from these checkpoints.
         old.commit().map_err(EngineError::Checkpoints)?;
         let gone = old.nodes().sinks().filter(|(node, _)| !kept(node.kind, &node.id));
         leaving = gone.map(|(node, slot)| Arc::new(Retired::of(node, slot))).collect();
@@ -154,7 +156,7 @@ pub(crate) fn replace_core(
         let places = succession.places()?;
         let returning = succession.returning();
         let assembled = parts.assemble(old, settings, places, kept)?;
-        // Nothing can fail from here on.
+        // Nothing can fail after this point.
         let next = assembled.core;
         drivers = assembled.drivers;
         for sink in retired.iter().chain(&leaving) {
@@ -163,7 +165,7 @@ pub(crate) fn replace_core(
         for sink in &leaving {
             sink.note_successor(old, &next);
         }
-        // A reopened source begins at its checkpoint, so the payloads in the old lanes are not
+        // A reopened source starts at its checkpoint, so the payloads in the old lanes are not
         // needed.
         for sink in returning {
             sink.let_go();
@@ -180,8 +182,8 @@ pub(crate) fn replace_core(
     }
 }
 
-/// Makes events stale that merge transforms have not counted and will get again, because a source
-/// is opened again or the transform is removed. Events that cannot be read again are still counted.
+/// Marks events as stale that merge transforms have not counted and will receive again, because a
+/// source is reopened or the transform is removed. Events that cannot be reread are still counted.
 fn seal(old: &Core, parts: &Parts, kept: &IsKept<'_>) {
     let is_merge = |node: &Node| node.kind == Kind::Transform;
     let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);
@@ -199,7 +201,7 @@ fn unseal(core: &Core) {
     }
 }
 
-/// Closes removed sources, and gives the others their new sinks.
+/// Closes removed sources, and passes their new sinks to the others.
 fn change_over(old: &Core, next: &Core) {
     for gone in old.sources().iter() {
         if next.sources().iter().any(|slot| slot.is_same(gone)) {
@@ -217,7 +219,7 @@ fn change_over(old: &Core, next: &Core) {
     }
     for node in next.nodes().iter() {
         if let Op::Serial(stage) = &node.op {
-            // Tickets count from zero again.
+            // Ticket numbers restart at zero.
             stage.renew();
         }
     }
@@ -226,7 +228,7 @@ fn change_over(old: &Core, next: &Core) {
     next.sources().wire();
 }
 
-/// Returns the counters of the components that `next` does not have.
+/// Returns the counters of the components that are missing from `next`.
 fn counters_gone(old: &Core, next: &Core) -> Vec<(ComponentKey, Arc<Counters>)> {
     let stays =
         |counters: &Arc<Counters>| next.counters().any(|(_, other)| Arc::ptr_eq(counters, other));
@@ -234,7 +236,7 @@ fn counters_gone(old: &Core, next: &Core) -> Vec<(ComponentKey, Arc<Counters>)> 
     gone.map(|(key, counters)| (key, counters.clone())).collect()
 }
 
-/// Replaces a closed source.
+/// Takes the place of a closed source.
 struct EndedSource;
 
 impl Source for EndedSource {

@@ -1,5 +1,5 @@
 //! Components that reloads have removed or replaced: the sources, as long as their sinks have not
-//! settled everything, and the figures of all.
+//! settled everything, and the counters of all components.
 
 use millstream_model::snapshot::ComponentSnapshot;
 use millstream_model::{Counters, CountersSnapshot, Kind, Ledger, SinkSet};
@@ -10,14 +10,14 @@ use std::sync::Arc;
 /// Data that sinks have not settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsettled {
-    /// Data of sources whose offsets count bytes.
+    /// Data from sources whose offsets count bytes.
     pub bytes: u64,
-    /// Data of sources whose offsets count records.
+    /// Data from sources whose offsets count records.
     pub records: u64,
 }
 
 impl Unsettled {
-    /// Whether everything is settled.
+    /// Returns whether everything is settled.
     pub fn is_empty(self) -> bool {
         self == Unsettled::default()
     }
@@ -34,8 +34,8 @@ impl std::ops::AddAssign for Unsettled {
     }
 }
 
-/// Removed sources that cannot read again what their sinks have not settled. The sinks may still
-/// deliver this data; the part that they have not delivered when the agent stops is lost.
+/// Removed sources that cannot reread the data that their sinks have not settled. The sinks may
+/// still deliver this data; any part that is undelivered when the agent stops is lost.
 #[derive(Default)]
 pub(crate) struct RemovedSources(Mutex<Vec<(Arc<Ledger>, SinkSet)>>);
 
@@ -49,7 +49,7 @@ impl RemovedSources {
         }
     }
 
-    /// Returns what the slowest sink of each source has not settled.
+    /// Returns the data that the slowest sink of each source has not settled.
     pub fn unsettled(&self) -> Unsettled {
         let mut all = Unsettled::default();
         for (ledger, sinks) in self.0.lock().iter() {
@@ -59,7 +59,7 @@ impl RemovedSources {
     }
 }
 
-/// Returns the data of a source that its slowest sink has not settled.
+/// Returns the part of a source's data that its slowest sink has not settled yet.
 pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
     let of_sink = |sink| {
         let progress = ledger.progress(sink);
@@ -72,26 +72,27 @@ pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
 /// Identifies a component by its kind and id.
 pub(crate) type ComponentKey = (Kind, Arc<str>);
 
-/// The figures of removed components, so that the summary of a stop has all events of the run.
+/// The counters of removed components, so that the summary after a stop includes all events of the
+/// run.
 #[derive(Default)]
 pub(crate) struct RemovedCounters(Mutex<Figures>);
 
 #[derive(Default)]
 struct Figures {
-    /// Components that may still count, because a removed sink delivers what it holds.
+    /// Components that may still count, because a removed sink delivers its remaining payloads.
     counting: Vec<(ComponentKey, Arc<Counters>)>,
     ended: BTreeMap<ComponentKey, CountersSnapshot>,
 }
 
 impl RemovedCounters {
-    /// Adds components that a topology had and the next one does not have.
+    /// Adds components that are missing from the next topology.
     pub fn add(&self, gone: impl IntoIterator<Item = (ComponentKey, Arc<Counters>)>) {
         let mut figures = self.0.lock();
         figures.counting.extend(gone);
         figures.end();
     }
 
-    /// Returns a snapshot of each component, with only the events that it has delivered and lost.
+    /// Returns a snapshot of each component, with only its delivered and lost events.
     pub fn snapshots(&self) -> Vec<ComponentSnapshot> {
         let figures = self.0.lock();
         let mut all = figures.ended.clone();
@@ -110,7 +111,7 @@ impl RemovedCounters {
 }
 
 impl Figures {
-    /// Adds up the figures of components that no longer count, so that they take little memory.
+    /// Adds up the counters of components that no longer count, so that they take little memory.
     fn end(&mut self) {
         let ended = self.counting.extract_if(.., |(_, counters)| Arc::strong_count(counters) == 1);
         for (name, counters) in ended {
@@ -119,7 +120,7 @@ impl Figures {
     }
 }
 
-/// Adds the events that were delivered and lost.
+/// Adds the delivered and lost events.
 fn add(total: &mut CountersSnapshot, more: &CountersSnapshot) {
     total.sent_events += more.sent_events;
     for (reason, events) in &more.dropped_events {

@@ -1,4 +1,4 @@
-//! Sinks that a reload has removed, and that still deliver what their lanes hold.
+//! Sinks that a reload has removed, and that still deliver the payloads in their lanes.
 
 use crate::blueprint::SinkPart;
 use crate::core::{Core, Node, SinkSlot, SourceSlot};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A removed sink whose lanes may still hold payloads.
+/// A removed sink whose lanes may still contain payloads.
 pub(crate) struct Retired {
     id: Arc<str>,
     type_name: &'static str,
@@ -19,12 +19,12 @@ pub(crate) struct Retired {
     lanes: Vec<Arc<LaneQueue>>,
     /// The disk buffer, unless another sink has taken it over.
     disk: Mutex<Option<Arc<DiskBuffer>>>,
-    /// Whether the successor gets the payloads in the lanes again.
+    /// Whether the successor will receive the payloads in the lanes again.
     is_reread: AtomicBool,
 }
 
 impl Retired {
-    /// Takes a sink of a topology that is being replaced.
+    /// Takes a sink from a topology that is being replaced.
     pub fn of(node: &Node, slot: &SinkSlot) -> Retired {
         Retired {
             id: node.id.clone(),
@@ -51,7 +51,7 @@ impl Retired {
         self.disk.lock().clone()
     }
 
-    /// Notes whether all payloads in the lanes are read again for a successor.
+    /// Records whether all payloads in the lanes will be reread for a successor.
     pub fn note_successor(&self, old: &Core, next: &Core) {
         let successor = next.nodes().sinks().find(|(node, _)| *node.id == *self.id);
         let Some(index) = successor.map(|(_, slot)| slot.index) else { return };
@@ -65,18 +65,18 @@ impl Retired {
         self.is_reread.store(is_reread, Ordering::Relaxed);
     }
 
-    /// Whether all lanes have ended.
+    /// Returns whether all lanes have ended.
     pub fn has_ended(&self) -> bool {
         self.lanes.iter().all(|lane| lane.has_ended())
     }
 
-    /// Whether a sink may write to the same place, or save the state of its lanes under the same
+    /// Returns whether a sink may write to the same place, or save its lanes' state under the same
     /// keys. Sinks of different types write to different places.
     pub fn may_meet(&self, part: &SinkPart) -> bool {
         *self.id == *part.id || self.type_name == part.type_name
     }
 
-    /// Ends the lanes without delivering what they hold.
+    /// Ends the lanes without delivering their payloads.
     pub fn let_go(&self) {
         for lane in &self.lanes {
             lane.let_go();
@@ -126,7 +126,8 @@ impl Retired {
         }
     }
 
-    /// Leaves the disk buffer to a sink of `next` if one has it; otherwise stops reading from it.
+    /// Leaves the disk buffer to a sink in `next` that uses it, if there is one; otherwise stops
+    /// reading from it.
     pub fn leave_disk(&self, next: &Core) {
         let mut left = self.disk.lock();
         let Some(disk) = &*left else { return };

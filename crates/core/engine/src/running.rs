@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
-/// Interval of checks whether a barrier is reached.
+/// Interval at which the engine checks whether a barrier is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
 
 /// How often the progress of a run that ends by itself is checked.
@@ -35,11 +35,11 @@ const CALL_LOOK: Duration = Duration::from_millis(50);
 /// megabyte, and then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
-/// How long the disk buffers have to write what is in memory, and to end, after the deadline of a
-/// stop.
+/// Time that the disk buffers have after the deadline of a stop to write the data in memory, and to
+/// end.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-/// A running topology. A drop without [`Running::stop`] leaves the threads running.
+/// A running topology. Dropping it without [`Running::stop`] leaves the threads running.
 pub struct Running {
     pub(crate) current: Arc<Current>,
     pub(crate) runtime: Handle,
@@ -56,17 +56,17 @@ pub struct Running {
 /// The result of a stop.
 #[derive(Clone, Debug)]
 pub struct Stopped {
-    /// Whether everything in flight was delivered in time. The next start reads the remaining data
-    /// again.
+    /// Whether everything in flight was delivered in time. The agent rereads the remaining data
+    /// after a restart.
     pub drained: bool,
-    /// Components that kept events from being delivered in time.
+    /// Components that prevented events from being delivered in time.
     pub holders: Vec<String>,
-    /// Why the last checkpoints could not be committed. What was delivered since the previous
-    /// commit is repeated after the next start.
+    /// Reason why the last checkpoints could not be committed. Events delivered since the previous
+    /// commit are repeated after a restart.
     pub uncommitted: Option<String>,
-    /// Unsettled data of sources that can read it again.
+    /// Unsettled data from sources that can reread it.
     pub left: Leftover,
-    /// Unsettled data of sources that cannot read it again. This data is lost.
+    /// Unsettled data from sources that cannot reread it. This data is lost.
     pub unsettled: Unsettled,
     /// The final snapshot. It includes the events that removed components have delivered and lost.
     pub snapshot: Snapshot,
@@ -111,7 +111,7 @@ impl Running {
         running
     }
 
-    /// Checks the deadlines of offload calls from now on, if the topology has such transforms.
+    /// Starts to check the deadlines of offload calls, if the topology contains such transforms.
     pub(crate) fn watch_calls(&mut self, core: &Core) {
         if !core.nodes().has_offload() || self.call_watch.is_some() {
             return;
@@ -136,8 +136,8 @@ impl Running {
         move || current.core().status().snapshot()
     }
 
-    /// Waits until every source of the current topology has ended and all its events are settled.
-    /// Returns the components that keep events if nothing more is settled for `patience`, and an
+    /// Waits until every source in the current topology has ended and all its events are settled.
+    /// Returns the components that delay events if nothing more is settled for `patience`, and an
     /// empty list once everything is settled.
     pub async fn finished(&self, patience: Duration) -> Vec<String> {
         let core = self.current.core();
@@ -158,8 +158,10 @@ impl Running {
     /// Reaches the barrier: stops polling and waits until every ticket issued so far is done and
     /// released. Nothing is polled until [`Running::resume`].
     ///
-    /// # Errors The barrier is not reached in `timeout`. The error names the components where
-    /// tickets wait; polling continues.
+    /// # Errors
+    ///
+    /// Returns an error if the barrier is not reached within `timeout`. The error names the
+    /// components where tickets wait; polling continues.
     pub async fn barrier(&self, timeout: Duration) -> Result<(), EngineError> {
         let core = self.current.core();
         core.resources().scheduler.pause(true);
@@ -176,8 +178,8 @@ impl Running {
         Err(EngineError::Barrier { holders, timeout })
     }
 
-    /// Polls only the sources that `goes` selects, so that they emit what they hold back, until
-    /// they have ended. The caller calls [`Running::barrier`] next.
+    /// Polls only the sources that `goes` selects until they have ended, so that they emit the data
+    /// that they keep back. The caller calls [`Running::barrier`] next.
     pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
         let scheduler = &core.resources().scheduler;
@@ -195,8 +197,8 @@ impl Running {
         }
     }
 
-    /// Lets the lanes deliver what they hold, and end. The lanes of a sink end once no ticket is on
-    /// its way to the sink. Sources that a sink feeds are polled until the sink has ended.
+    /// Lets the lanes deliver their payloads, and end. A sink's lanes end once no ticket is on its
+    /// way to the sink. Sources that a sink feeds are polled until the sink has ended.
     async fn end_lanes(&self, deadline: tokio::time::Instant) {
         let core = self.current.core();
         let nodes = core.nodes();
@@ -213,8 +215,8 @@ impl Running {
         while !sources.are_drained() || closed != all {
             let due = all - sources.expected_sinks(all) - sources.fed_sinks() - closed;
             for slot in nodes.slots_of(due) {
-                // From here on the disk buffer gives nothing to the lanes, and writes what they
-                // have.
+                // After this call, the disk buffer passes nothing to the lanes, and writes the
+                // payloads in them.
                 if let Some(disk) = &slot.disk {
                     disk.flush();
                 }
@@ -232,7 +234,8 @@ impl Running {
         }
     }
 
-    /// Writes to disk what the sinks with disk buffers have not settled, for at most this long.
+    /// Writes to disk the data that sinks with disk buffers have not settled, until `deadline` at
+    /// most.
     async fn flush_disks(core: &Core, deadline: tokio::time::Instant) {
         for (_, disk) in core.nodes().disks() {
             disk.flush();
@@ -244,7 +247,7 @@ impl Running {
         }
     }
 
-    /// Ends the threads of the disk buffers, which remove what is settled.
+    /// Ends the disk buffers' threads, which remove settled data.
     async fn close_disks(core: &Core) {
         for (_, disk) in core.nodes().disks() {
             disk.close();
@@ -261,14 +264,14 @@ impl Running {
         self.current.core().resources().scheduler.pause(false);
     }
 
-    /// Stops reading, delivers what sources hold back and what is in flight within `timeout`,
-    /// commits checkpoints, and ends all threads.
+    /// Stops reading, delivers the data that sources keep back and the data in flight within
+    /// `timeout`, commits checkpoints, and ends all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
         let core = self.current.core();
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
-        // Sources that hold data back get half of the time, so that a dead sink leaves the healthy
+        // Sources that keep data back get half of the time, so that a dead sink leaves the healthy
         // ones time to finish.
         let given =
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
@@ -308,7 +311,7 @@ impl Running {
         Stopped { drained, holders, uncommitted, left, unsettled, snapshot }
     }
 
-    /// Ends the watch of calls, so that it no longer holds the core.
+    /// Ends the task that watches calls, so that it no longer references the core.
     async fn end_call_watch(&mut self) {
         let Some(watch) = self.call_watch.take() else { return };
         watch.abort();
@@ -327,8 +330,8 @@ impl Running {
         }
     }
 
-    /// Starts to make durable what the sources that `goes` selects owe and could not read again.
-    /// These sources must not be polled.
+    /// Starts to make durable the unsettled data of the sources that `goes` selects, if they could
+    /// not reread it. These sources must not be polled.
     pub(crate) fn hold_sources(
         &self,
         deadline: Instant,
@@ -360,7 +363,7 @@ async fn finishes_within(core: &Core, time: Duration) -> bool {
     tokio::time::timeout(time, finished).await.is_ok()
 }
 
-/// Returns the unsettled data of the sources that can be read again, and the data that is lost.
+/// Returns the sources' unsettled data that can be reread, and the data that is lost.
 fn leave(core: &Core) -> (Leftover, Unsettled) {
     let mut left = Leftover::default();
     let mut lost = core.resources().removed.unsettled();
@@ -374,7 +377,7 @@ fn leave(core: &Core) -> (Leftover, Unsettled) {
     (left, lost)
 }
 
-/// Closes a source once no poll is in progress; returns whether the source still holds data back.
+/// Closes a source once no poll is in progress; returns whether the source still keeps data back.
 async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     loop {
         if let Some(has_more) = slot.try_close(for_good) {
@@ -384,7 +387,7 @@ async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     }
 }
 
-/// Ends the sinks, sources and calls once nothing more is delivered.
+/// Ends the sinks, sources and calls once nothing more will be delivered.
 fn end_components(core: &Core) {
     for (_, slot) in core.nodes().sinks() {
         slot.sink.close();
@@ -410,7 +413,7 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
         let mut worker = Worker::new(&core);
         let mut generation = 0;
         while let Some(woken) = core.polling().next_job(&mut generation) {
-            // After a reload the job belongs to the new core.
+            // After a reload, the job belongs to the new core.
             if current.renew(&mut core) {
                 worker = Worker::new(&core);
             }

@@ -8,33 +8,33 @@ use millstream_model::EngineTime;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 
-/// Work for a worker.
+/// A worker's work.
 pub(crate) enum Job {
     /// Poll a source.
     Poll(SourceIndex),
-    /// Run the step of a ticket behind a serial or offload transform.
+    /// Run a ticket's step after a serial or offload transform.
     Resume(Step),
 }
 
-/// When the scheduler polls a source, compared with the others.
+/// When the scheduler polls a source, relative to other sources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollOrder {
     pub priority: Priority,
-    /// Whether polls of the source are never held back.
+    /// Whether polls of the source are never delayed.
     pub is_live: bool,
 }
 
-/// What has woken a worker.
+/// Reason why a worker woke up.
 pub(crate) enum Woken {
     Job(Job),
-    /// A reload has replaced the topology. Idle workers must not keep the old one, either.
+    /// A reload has replaced the topology. Idle workers must not keep the old topology either.
     Renewed,
 }
 
-/// The result of asking for a job.
+/// The result of a request for a job.
 pub(crate) enum Next {
     Job(Job),
-    /// There is no job before this time, or before a wake.
+    /// There is no job before this time or before a wake-up.
     Idle(Option<EngineTime>),
     Stopped,
 }
@@ -58,20 +58,21 @@ enum PollState {
 
 #[derive(Default)]
 struct State {
-    /// Topologies so far.
+    /// Number of topologies so far.
     generation: u64,
     ready: VecDeque<Job>,
     states: Vec<PollState>,
     orders: Vec<PollOrder>,
-    /// Polls so far.
+    /// Number of polls so far.
     turn: u64,
     paused: bool,
-    /// The only sources to poll, while they emit what they hold back; all sources if `None`.
+    /// The only sources to poll, while they emit the data that they keep back; all sources if
+    /// `None`.
     closing: Option<Vec<bool>>,
-    /// No polls before this time.
+    /// Time before which no source is polled.
     held_until: EngineTime,
     stopped: bool,
-    /// When the leading worker wakes; `None` if no worker sleeps.
+    /// When the leading worker wakes up; `None` if no worker sleeps.
     leader_until: Option<EngineTime>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Replaces the sources, all ready. No ticket is running.
+    /// Replaces the sources, all of them ready. No ticket is running.
     pub fn rewire(&self, sources: Vec<PollOrder>) {
         let mut state = self.lock();
         state.generation += 1;
@@ -102,11 +103,11 @@ impl Scheduler {
         self.lock().next(now)
     }
 
-    /// Waits for the next job; `None` when stopped. `now` reads the engine's clock. `known` is the
-    /// generation of the topology that the worker uses.
+    /// Waits for the next job; `None` if the scheduler is stopped. `now` reads the engine's clock.
+    /// `known` is the generation of the topology that the worker uses.
     ///
-    /// One of the waiting workers leads, and wakes for the next timer. The others sleep on, so that
-    /// an idle agent wakes one thread per tick instead of all threads.
+    /// One of the waiting workers leads, and wakes up for the next timer. The others keep sleeping,
+    /// so that an idle agent wakes one thread per tick instead of all threads.
     pub fn wait(&self, known: &mut u64, now: impl Fn() -> EngineTime) -> Option<Woken> {
         let mut state = self.lock();
         loop {
@@ -152,7 +153,7 @@ impl Scheduler {
                 state.ready.push_back(Job::Poll(source));
                 self.changed.notify_one();
             }
-            // The leader may sleep longer than this source.
+            // The leader might otherwise sleep past this source's time.
             PollState::Waiting { until, .. }
                 if state.leader_until.is_some_and(|leader| until < leader) =>
             {
@@ -162,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts the next step of a ticket into the run queue, ahead of new polls.
+    /// Puts a ticket's next step into the run queue, ahead of new polls.
     pub fn resume(&self, step: Step) {
         self.lock().ready.push_front(Job::Resume(step));
         self.changed.notify_one();
@@ -212,12 +213,12 @@ impl Scheduler {
         self.changed.notify_all();
     }
 
-    /// Whether only closing sources are polled.
+    /// Returns whether only closing sources are polled.
     pub fn is_closing(&self) -> bool {
         self.lock().closing.is_some()
     }
 
-    /// Whether the sources that [`Scheduler::close`] named have ended.
+    /// Returns whether the sources passed to [`Scheduler::close`] have ended.
     pub fn have_closed(&self) -> bool {
         let state = self.lock();
         let closing =
@@ -225,22 +226,22 @@ impl Scheduler {
         closing.into_iter().all(|(_, state)| *state == PollState::Ended)
     }
 
-    /// Polls no source before this time; running tickets continue.
+    /// Polls no source until the time `until`; running tickets continue.
     pub fn hold(&self, until: EngineTime) {
         self.lock().held_until = until;
     }
 
-    /// Whether any source is being polled.
+    /// Returns whether any source is being polled.
     pub fn is_polling(&self) -> bool {
         self.lock().states.iter().any(|s| matches!(s, PollState::Polling { .. }))
     }
 
-    /// Whether a source has ended.
+    /// Returns whether a source has ended.
     pub fn has_ended(&self, source: SourceIndex) -> bool {
         self.lock().states.get(source.get()).is_none_or(|state| *state == PollState::Ended)
     }
 
-    /// Whether every source has ended.
+    /// Returns whether every source has ended.
     pub fn all_ended(&self) -> bool {
         self.lock().states.iter().all(|s| *s == PollState::Ended)
     }
@@ -253,8 +254,8 @@ impl Scheduler {
 }
 
 impl State {
-    /// Whether a reload has ended since the worker saw the generation `known`. `known` becomes the
-    /// new generation.
+    /// Returns whether a reload has finished since the worker saw the generation `known`. Sets
+    /// `known` to the new generation.
     fn is_renewed(&self, known: &mut u64) -> bool {
         let is_renewed = !self.paused && *known != self.generation;
         if is_renewed {
@@ -290,7 +291,7 @@ impl State {
         if self.paused || self.ready.is_empty() {
             return None;
         }
-        // Closing sources are never held back.
+        // Closing sources are never delayed.
         let is_held = now < self.held_until && self.closing.is_none();
         let priority = |job: &Job| match job {
             Job::Poll(source) => self.orders[source.get()].priority,
@@ -327,7 +328,7 @@ impl State {
     }
 
     fn wake(&mut self, source: SourceIndex) {
-        // A removed source has no index.
+        // A removed source has no valid index.
         let Some(state) = self.states.get_mut(source.get()) else { return };
         match *state {
             PollState::Polling { .. } => *state = PollState::Polling { woken: true },
@@ -378,7 +379,7 @@ mod tests {
             again(&scheduler, source, Again::Now, EngineTime::ZERO);
         }
         assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
-        // While it waits, it delays no other source.
+        // While the source waits, it delays no other source.
         while polled(&scheduler, EngineTime::ZERO) != Some(1) {}
         again(&scheduler, 1, Again::At(at(10)), EngineTime::ZERO);
         for source in [0, 2] {

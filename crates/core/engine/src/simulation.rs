@@ -32,10 +32,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A run that takes more steps than this counts as stuck.
+/// A run with more steps than this counts as stuck.
 const STEPS_MAX: usize = 400_000;
 
-/// Most steps for which the sink of refused lines is stalled.
+/// Maximum number of steps for which the sink for refused lines is stalled.
 const LETTERS_STALL_STEPS: usize = 10_000;
 
 fn settings() -> Settings {
@@ -55,7 +55,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A call of an offload transform that takes time.
+/// A call to an offload transform that takes time.
 struct RunningCall {
     id: CallId,
     queue: Arc<OffloadQueue>,
@@ -74,8 +74,8 @@ struct Life<'a> {
     workers: Vec<Worker>,
     running: VecDeque<Step>,
     calls: Vec<RunningCall>,
-    /// Whether calls that hang return, because a sink that is not behind the operator has
-    /// everything.
+    /// Whether calls that hang may return, because a sink that is not downstream of the operator
+    /// has received everything.
     is_released: bool,
     /// Number of reloads so far.
     reloads: u32,
@@ -146,7 +146,7 @@ impl Life<'_> {
         self.core.resources().scheduler.pause(false);
     }
 
-    /// Performs a step that could happen next.
+    /// Performs one of the steps that could happen next.
     async fn step(&mut self) {
         match self.random.u64(..8) {
             0..3 => self.take().await,
@@ -173,8 +173,8 @@ impl Life<'_> {
         }
     }
 
-    /// Ends every ticket issued so far, and issues no ticket meanwhile; returns whether that is
-    /// possible. If an operator hangs, it is not possible, and polling continues.
+    /// Ends every ticket issued so far, and issues no ticket in the meantime; returns whether that
+    /// is possible. It is not possible if an operator hangs; polling then continues.
     async fn pause(&mut self) -> bool {
         self.core.resources().scheduler.pause(true);
         let issued = self.issued();
@@ -235,7 +235,7 @@ impl Life<'_> {
         }
     }
 
-    /// Begins and ends calls of offload transforms.
+    /// Begins and ends calls to offload transforms.
     fn offloads(&mut self) {
         let now = self.core.resources().engine_time();
         if let Some(due) = self.core.resources().offload.take(now) {
@@ -255,7 +255,7 @@ impl Life<'_> {
         self.core.flow().expire_calls();
     }
 
-    /// Draws when a call that begins now returns; `None` if it hangs.
+    /// Draws the time when a call that begins now returns; `None` if it hangs.
     fn end_of_call(&mut self, queue: &Arc<OffloadQueue>, now: EngineTime) -> Option<EngineTime> {
         let node = self.core.nodes().of_offload(queue);
         let operator =
@@ -281,7 +281,7 @@ impl Life<'_> {
         }
     }
 
-    /// Checks that the tickets at a cut, except the last one, stay within the share of the source.
+    /// Checks that the tickets at a cut, except the last one, stay within the source's share.
     fn check_shares(&self) {
         for source in self.core.sources().iter() {
             let batch_max = source.wiring.expansion + BLOCK_BYTES as u64;
@@ -293,7 +293,7 @@ impl Life<'_> {
     }
 }
 
-/// Lives one life on a separate runtime, so that a kill ends the lanes, too. Returns the last shape
+/// Runs one life on a separate runtime, so that a kill ends the lanes too. Returns the last shape
 /// if everything was delivered.
 fn live(world: World<'_>) -> Option<Shape> {
     let World { scenario, endpoints, .. } = world;
@@ -308,7 +308,7 @@ fn live(world: World<'_>) -> Option<Shape> {
         endpoints[RESULTS].stall(scenario.results_stall);
         for step in 0..steps {
             running.step().await;
-            // The blocked sink recovers once the other sink has everything.
+            // The blocked sink recovers once the other sink has received everything.
             let is_complete = step % 50 == 0 && is_complete(world, 0);
             if is_complete {
                 endpoints[1].stall(false);
@@ -340,7 +340,7 @@ fn run(seed: u64) {
     let endpoints: [MemoryEndpoint; 6] = Default::default();
     let snapshots = MemorySnapshots::default();
     let given_up = GivenUp::default();
-    // The folder is in memory where possible, because syncs of a disk would take most of the time.
+    // The folder is in memory if possible, because disk syncs would take most of the time.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.expect("a folder");
@@ -365,7 +365,7 @@ fn run(seed: u64) {
     if scenario.counts.is_some() {
         check_counts(world(life));
     }
-    // A payload comes again if a reload removes the reader of its refused lines.
+    // A payload is repeated if a reload removes the reader of its refused lines.
     let may_return = scenario.refuser == Some(0) && scenario.reload_one_in > 0;
     let is_undisturbed =
         life == 0 && shape.source == 0 && scenario.revokes_one_in == 0 && !may_return;
@@ -434,7 +434,7 @@ fn expected(scenario: &Scenario, log: &MemoryLog) -> HashSet<String> {
     lines.filter(|line| !(scenario.rejects_poison() && line.ends_with('!'))).collect()
 }
 
-/// Whether a sink has every line that it does not refuse.
+/// Returns whether a sink has received every line that it does not refuse.
 fn is_complete(world: World<'_>, sink: usize) -> bool {
     let got: HashSet<String> = world.endpoints[sink].lines().into_iter().collect();
     let expected = expected(world.scenario, world.log);
@@ -456,7 +456,7 @@ fn check(world: World<'_>, sink: usize) {
     let foreign: Vec<&String> = got.difference(&expected).collect();
     assert!(foreign.is_empty(), "sink {sink} got what it should not have: {foreign:?}");
     if world.scenario.is_ordered(sink) {
-        // A refused line may come again when nothing reads refused lines.
+        // A refused line may be repeated when nothing reads refused lines.
         let one_in = world.scenario.behaviors[sink].refuses_one_in;
         let lines: Vec<String> =
             lines.into_iter().filter(|line| !is_refused(line.as_bytes(), one_in)).collect();
@@ -464,7 +464,7 @@ fn check(world: World<'_>, sink: usize) {
     }
 }
 
-/// Checks that the lines that a sink refuses, and no others, arrive as refused lines.
+/// Checks that exactly the lines that a sink refuses arrive as refused lines.
 fn check_letters(world: World<'_>) {
     let World { scenario, endpoints, .. } = world;
     let Some(refuser) = scenario.refuser else { return };
@@ -487,8 +487,8 @@ fn check_letters(world: World<'_>) {
     }
 }
 
-/// Checks that the counts of all windows together are the counts of the lines, and that no two
-/// results have the same number.
+/// Checks that the counts of all windows add up to the counts of the lines, and that no two results
+/// have the same number.
 fn check_counts(world: World<'_>) {
     let mut results: HashMap<String, String> = HashMap::new();
     for line in world.endpoints[RESULTS].lines() {

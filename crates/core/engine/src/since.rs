@@ -4,13 +4,13 @@ use millstream_model::EngineTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The time since which a condition holds, as engine time in ms plus one; 0 while the condition
-/// does not hold.
+/// The start of the time for which a condition has held, as engine time in ms plus one; 0 while the
+/// condition does not hold.
 #[derive(Default)]
 pub(crate) struct Since(AtomicU64);
 
 impl Since {
-    /// Notes whether the condition holds; returns for how long it has held, `None` if it does not
+    /// Records whether the condition holds; returns how long it has held, or `None` if it does not
     /// hold.
     pub fn update(&self, holds: bool, now: EngineTime) -> Option<Duration> {
         if !holds {

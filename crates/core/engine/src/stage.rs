@@ -1,4 +1,4 @@
-//! Serial transforms, each of which has a single instance that gets batches in ticket order.
+//! Serial transforms, each of which has a single instance that receives batches in ticket order.
 
 use crate::index::SourceIndex;
 use crate::ticket::Arrival;
@@ -32,9 +32,9 @@ impl SerialStage {
         self.inbox.lock().sources.clear();
     }
 
-    /// Adds the batches of a ticket. Every ticket of a source comes once, with or without batches.
-    /// Applies `work` to all batches that are due, one ticket at a time, unless another worker does
-    /// so.
+    /// Adds a ticket's batches. Every ticket from a source arrives once, with or without batches.
+    /// Applies `work` to all batches that are due, one ticket at a time, unless another worker is
+    /// doing so.
     pub fn enter(&self, arrival: Arrival, mut work: impl FnMut(&mut dyn Serial, Arrival)) {
         let mut inbox = self.inbox.lock();
         let turns = inbox.sources.entry(arrival.ticket.source).or_default();

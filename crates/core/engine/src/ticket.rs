@@ -1,8 +1,9 @@
-//! A ticket: a batch's place in the order of its source, and everything the chain makes of it.
+//! A ticket: a batch's place in its source's order, and everything the chain produces from the
+//! batch.
 //!
 //! A chain is cut at serial and offload transforms. A ticket runs in *steps*, from the source or a
-//! cut to the next cuts and sinks; steps behind different cuts may run at once. A sink is done when
-//! no cut that the ticket has not passed leads to it.
+//! cut to the next cuts and sinks; steps after different cuts may run at once. A sink is done when
+//! every cut that leads to it has been passed by the ticket.
 
 use crate::cut::{Claim, Cut, CutSet};
 use crate::index::{CutIndex, LaneIndex, NodeIndex, SourceIndex};
@@ -34,34 +35,34 @@ pub(crate) struct Ticket {
     pub source: SourceIndex,
     /// Position in the source's order.
     pub number: TicketNumber,
-    /// Acknowledgements of the batch, finished for each sink once the sink is done.
+    /// The batch's acknowledgements, finished for each sink once the sink is done.
     pub acks: Vec<Ack>,
     /// What the ticket counts for at cuts.
     pub claim: Claim,
-    /// Memory for the output of the chain.
+    /// Memory for the chain's output.
     pub permit: Mutex<Permit>,
-    /// Follows the batch, if a tap asked for it.
+    /// Traces the batch, if a tap asked for a trace.
     pub trace: Option<Arc<Trace>>,
     progress: Mutex<Progress>,
-    /// The source's number of tickets on their way.
+    /// Counter of the source's tickets in progress.
     open: Arc<AtomicU64>,
 }
 
-/// What a ticket is created with.
+/// The values that a new ticket needs.
 pub(crate) struct NewTicket<'a> {
     pub source: SourceIndex,
     pub number: TicketNumber,
     pub batch: &'a Batch,
-    /// Memory for the output of the chain.
+    /// Memory for the chain's output.
     pub permit: Permit,
-    /// The sinks of the source.
+    /// The source's sinks.
     pub downstream: SinkSet,
-    /// Counts the ticket until it drops.
+    /// Counts the ticket until it is dropped.
     pub open: Arc<AtomicU64>,
     pub trace: Option<Arc<Trace>>,
 }
 
-/// How far a ticket is.
+/// A ticket's progress.
 struct Progress {
     /// Sinks that are not done.
     pending: SinkSet,
@@ -106,7 +107,7 @@ pub(crate) struct Bound {
     pub acks: Vec<Ack>,
     /// Whether the ticket has no later payload for the same lane.
     pub completes: bool,
-    /// Follows the payload.
+    /// Traces the payload.
     pub traced: Option<Arc<TracedDelivery>>,
 }
 
@@ -126,7 +127,7 @@ pub(crate) struct FinishedStep {
     pub ticket: Arc<Ticket>,
     /// The cut before the step; `None` at the source.
     pub cut: Option<CutIndex>,
-    /// What the chain made.
+    /// The chain's output.
     pub made: ChainOutput,
 }
 
@@ -143,13 +144,13 @@ pub(crate) struct Arrival {
 /// Output of a step; discarded as a whole if the chain panics.
 #[derive(Default)]
 pub(crate) struct ChainOutput {
-    /// Payloads.
+    /// Encoded payloads.
     pub payloads: Vec<Bound>,
     /// Batches that have reached the node of a cut.
     pub at_cuts: Vec<NodeBatch>,
 }
 
-/// What follows from a step.
+/// The consequences of a step.
 pub(crate) struct Advance {
     /// Sinks that are done now.
     pub done: SinkSet,
@@ -192,7 +193,7 @@ impl Ticket {
         }
     }
 
-    /// Records the output of the step behind the cut `passed`. `cuts` are those of the source, in
+    /// Records the output of the step after the cut `passed`. `cuts` are the source's cuts, in
     /// data-flow order.
     pub fn advance(
         &self,
@@ -223,8 +224,8 @@ impl Ticket {
 }
 
 impl Progress {
-    /// Finds the cuts that all batches for them have reached. Cuts without a batch are passed. Since
-    /// cuts come in data-flow order, the same pass finds the cuts behind these.
+    /// Finds the cuts that all batches for them have reached. Cuts without a batch are passed.
+    /// Since cuts come in data-flow order, the same pass finds the cuts after these.
     fn reach(&mut self, cuts: &[Cut]) -> Vec<Reached> {
         let mut reached = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! Admits items in the order of their ticket numbers, in whatever order they arrive.
+//! Admits items in the order of their ticket numbers, whatever the order of their arrival.
 
 use crate::ticket::TicketNumber;
 use std::collections::BTreeMap;
 
-/// Items that wait for the items before them. Every number is inserted or skipped once.
+/// Items that wait for earlier items. Every number is inserted or skipped once.
 pub(crate) struct Turns<T> {
     next: TicketNumber,
     waiting: BTreeMap<TicketNumber, T>,
-    /// Skipped numbers after `next`, as ranges: first number and end. While one ticket is stuck,
-    /// any number of later tickets may have nothing to insert.
+    /// Skipped numbers after `next`, as ranges from the first number to the end. While one ticket
+    /// is stuck, any number of later tickets may have nothing to insert.
     skipped: BTreeMap<TicketNumber, TicketNumber>,
 }
 
@@ -20,12 +20,12 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Inserts the item of a number.
+    /// Inserts the item with a number.
     pub fn insert(&mut self, number: TicketNumber, item: T) {
         self.waiting.insert(number, item);
     }
 
-    /// Notes that a number has no item.
+    /// Records that a number has no item.
     pub fn skip(&mut self, number: TicketNumber) {
         if number == self.next {
             self.next = number.next();

@@ -13,7 +13,9 @@ const _: () = assert!(SINKS_MAX <= u64::BITS as usize);
 impl SinkIndex {
     /// Creates an index.
     ///
-    /// # Panics `index` is not below [`SINKS_MAX`].
+    /// # Panics
+    ///
+    /// Panics if `index` is not below [`SINKS_MAX`].
     pub fn new(index: usize) -> SinkIndex {
         assert!(index < SINKS_MAX, "the index of a sink is below {SINKS_MAX}");
         SinkIndex(index as u8)

@@ -1,4 +1,4 @@
-//! Builds the transforms and sinks of a topology.
+//! Builds a topology's transforms and sinks.
 
 mod kept;
 
@@ -17,9 +17,9 @@ use millstream_model::TapSide;
 use millstream_model::{Counters, Feed, Kind, SinkSet, Transform};
 use std::sync::{Arc, Weak};
 
-/// What every component of a topology is built with.
+/// The inputs for building every component in a topology.
 pub(super) struct Assembly<'a> {
-    /// The topology before.
+    /// The previous topology.
     pub old: &'a Core,
     pub settings: &'a Settings,
     pub graph: &'a Graph,

@@ -5,18 +5,21 @@ use crate::error::EngineError;
 use crate::index::NodeIndex;
 use std::collections::HashMap;
 
-/// Which nodes read which outputs. Nodes are the transforms in data-flow order, then the sinks.
+/// Which nodes read which outputs. The nodes are the transforms in data-flow order, followed by the
+/// sinks.
 pub struct Graph {
     /// Indices of the transforms among the parts, in data-flow order.
     pub order: Vec<usize>,
-    /// Reading nodes of each output of a component.
+    /// Nodes that read each output of a component.
     readers: HashMap<Input, Vec<NodeIndex>>,
 }
 
 impl Graph {
-    /// Orders the transforms, and finds the readers.
+    /// Orders the transforms, and finds the readers of each output.
     ///
-    /// # Errors The transforms form a cycle or have an unknown input.
+    /// # Errors
+    ///
+    /// Returns an error if the transforms form a cycle or have an unknown input.
     pub fn new(parts: &Parts) -> Result<Graph, EngineError> {
         let order = flow_order(parts)?;
         let transforms = order.iter().map(|i| &parts.transforms[*i].inputs);

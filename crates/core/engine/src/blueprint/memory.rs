@@ -1,4 +1,4 @@
-//! The division of `limits.memory`, and the errors of configurations that need more.
+//! The division of `limits.memory`, and the errors for configurations that need more.
 
 use super::{Parts, Settings, SinkPart, TransformPart};
 use crate::error::EngineError;
@@ -6,7 +6,7 @@ use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
 use millstream_model::Transform;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
 
-/// Returns the memory without the reserved part.
+/// Returns the memory in bytes without the reserved part.
 fn own_bytes(settings: &Settings) -> u64 {
     settings.memory_bytes.saturating_sub(settings.reserved_bytes)
 }
@@ -16,20 +16,20 @@ pub fn grant_bytes(settings: &Settings) -> u64 {
     own_bytes(settings) * GRANT_PERCENT / 100
 }
 
-/// How the memory of a topology is divided.
+/// The division of memory within a topology.
 pub struct MemoryShares {
-    /// Bytes for a sink's state beyond what the sink needs.
+    /// Bytes for a sink's state in addition to the minimum that the sink needs.
     pub state_bytes: u64,
     /// Bytes available for the queue of one sink.
     pub sink_bytes: u64,
-    /// Bytes that tickets of all sources may keep at one cut.
+    /// Bytes that tickets from all sources may keep at one cut.
     pub cut_bytes: u64,
-    /// Bytes that tickets of one source may keep at one cut.
+    /// Bytes that tickets from one source may keep at one cut.
     pub source_cut_bytes: u64,
 }
 
 impl MemoryShares {
-    /// Divides the memory for these parts, of which data in flight has `grant_bytes`.
+    /// Divides the memory among these parts. `grant_bytes` of the memory are for data in flight.
     pub fn new(parts: &Parts, settings: &Settings, grant_bytes: u64) -> MemoryShares {
         let sinks = parts.sinks.len().max(1) as u64;
         let sources = (parts.sources.len() + parts.feeds.len()).max(1) as u64;
@@ -43,12 +43,12 @@ impl MemoryShares {
     }
 }
 
-/// Returns the bytes for the states of all sinks together.
+/// Returns the total bytes for the states of all sinks.
 fn state_bytes(settings: &Settings) -> u64 {
     own_bytes(settings) * STATE_PERCENT / 100
 }
 
-/// Returns the bytes that each sink with a state gets beyond what it needs.
+/// Returns the bytes that each sink with a state gets in addition to its minimum.
 fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     let needs = sinks.iter().map(|part| part.sink.state_bytes_min());
     let (count, need) = needs
@@ -57,7 +57,7 @@ fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     state_bytes(settings).saturating_sub(need) / count.max(1)
 }
 
-/// Refuses sinks whose compressors need more than a quarter of the memory.
+/// Rejects sinks whose compressors need more than a quarter of the memory.
 pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), EngineError> {
     let with_state = sinks.iter().filter(|part| part.sink.state_bytes_min() > 0);
     let need: u64 = with_state.clone().map(|part| part.sink.state_bytes_min()).sum();
@@ -72,7 +72,7 @@ pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), Engin
     })
 }
 
-/// Refuses buffers that together need more than `bytes_max`.
+/// Rejects buffers that together need more than `bytes_max`.
 pub fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), EngineError> {
     let asked: u64 = sinks.iter().filter_map(|sink| sink.buffer.bytes_max).sum();
     if asked <= bytes_max {
@@ -87,14 +87,14 @@ pub fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
-/// Returns the most bytes that a chain to `sinks` makes of one block.
+/// Returns the maximum bytes that a chain to `sinks` produces from one block.
 fn expansion(sinks: &[SinkPart]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Returns the bytes that tickets may keep from other data on their way to one cut. All cuts
+/// Returns the bytes that tickets may take from other data on their way to one cut. All cuts
 /// together have a quarter of the grant.
 fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
@@ -102,7 +102,7 @@ fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     grant_bytes / 4 / cuts.max(1) as u64
 }
 
-/// Returns the most bytes that a transform makes of one block.
+/// Returns the maximum bytes that a transform produces from one block.
 fn output_bytes(part: &TransformPart) -> u64 {
     match &part.transform {
         Transform::Offload(offload) => offload.output_bytes_max(),
@@ -111,7 +111,7 @@ fn output_bytes(part: &TransformPart) -> u64 {
 }
 
 impl Parts {
-    /// Returns the bytes of one batch per worker and of the queues of the sources.
+    /// Returns the bytes needed for one batch per worker and for the sources' queues.
     pub(super) fn least_bytes(&self, threads: usize) -> u64 {
         let columns: u64 = self.transforms.iter().map(output_bytes).sum();
         let queues: u64 = self.sources.iter().map(|part| part.queue_bytes).sum();
@@ -119,7 +119,7 @@ impl Parts {
         batch * threads.max(1) as u64 + queues
     }
 
-    /// Returns the lower limit of the grant: the bytes that stuck sinks and transforms may keep,
+    /// Returns the minimum size of the grant: the bytes that stuck sinks and transforms may keep,
     /// and the bytes that the others need.
     pub(super) fn grant_bytes_min(&self, settings: &Settings) -> u64 {
         let grant_bytes = grant_bytes(settings);
@@ -130,7 +130,7 @@ impl Parts {
         self.least_bytes(settings.threads) + sinks.min(grant_bytes / 2) + cuts
     }
 
-    /// Refuses a memory limit that does not hold one batch per worker.
+    /// Rejects a memory limit with no room for one batch per worker.
     pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
         let need = self.least_bytes(threads);
         if need <= grant_bytes {

@@ -1,5 +1,5 @@
 //! The parts of a topology: the parts of a blueprint, with merge transforms as sinks, and the
-//! sources of the events that sinks make.
+//! sources for the events that sinks create.
 
 use super::memory::{check_buffers, check_states, grant_bytes, mebibytes};
 use super::{Blueprint, Settings, SinkPart, SourcePart, TransformPart};
@@ -9,24 +9,23 @@ use crate::error::EngineError;
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{Kind, SourceInfo, Transform};
 
-/// Index of the side output of a sink for refused events.
+/// Index of a sink's side output for refused events.
 const REJECTED: usize = 1;
 
-/// The parts of a topology. The ids of sources are unique, and so are the ids of transforms and
-/// sinks.
+/// The parts of a topology. Source ids are unique, and so are the ids of transforms and sinks.
 pub(crate) struct Parts {
     pub sources: Vec<SourcePart>,
     /// All transforms except merge transforms, in any order.
     pub transforms: Vec<TransformPart>,
     /// Sinks and merge transforms.
     pub sinks: Vec<SinkPart>,
-    /// Sources of the events that sinks make.
+    /// Sources for the events that sinks create.
     pub feeds: Vec<FeedPart>,
 }
 
-/// The source of the events that a sink makes: results of a merge transform, or refused events.
+/// The source for the events that a sink creates: a merge transform's results, or refused events.
 pub(crate) struct FeedPart {
-    /// What the events share, including the id of the source: the id of the transform, or
+    /// Properties that the events share, including the source id, which is the transform's id or
     /// `SINK.rejected`.
     pub info: SourceInfo,
     pub type_name: &'static str,
@@ -34,8 +33,8 @@ pub(crate) struct FeedPart {
 }
 
 impl Parts {
-    /// Turns each merge transform into a sink and a source of its results. Each output `rejected`
-    /// of a sink becomes a source if a component reads it.
+    /// Turns each merge transform into a sink and a source for its results. Each sink's `rejected`
+    /// output becomes a source if a component reads it.
     pub fn of(blueprint: Blueprint) -> Parts {
         let Blueprint { sources, transforms, sinks } = blueprint;
         Parts { sources, transforms, sinks, feeds: Vec::new() }.with_feeds()
@@ -74,7 +73,7 @@ impl Parts {
         self
     }
 
-    /// Returns whether a sink among the parts is a sink or a merge transform.
+    /// Returns whether a sink in these parts is a configured sink or a merge transform.
     pub fn kind_of(&self, sink: &str) -> Kind {
         let is_merge =
             |feed: &FeedPart| feed.feeder.kind == Kind::Transform && *feed.feeder.id == *sink;
@@ -90,7 +89,7 @@ impl Parts {
         checked.map_err(|error| error.beside(mebibytes(settings.reserved_bytes)))
     }
 
-    /// Refuses parts that need more than their share of the memory.
+    /// Rejects parts that need more than their share of the memory.
     fn check_shares(&self, settings: &Settings) -> Result<(), EngineError> {
         check_states(&self.sinks, settings)?;
         let grant_bytes = grant_bytes(settings);
@@ -98,13 +97,13 @@ impl Parts {
         self.check_memory(grant_bytes, settings.threads)
     }
 
-    /// Whether a running source stays when these parts replace the parts of its topology.
+    /// Returns whether a running source stays when these parts replace the parts of its topology.
     pub fn keeps(&self, slot: &SourceSlot, kept: &IsKept<'_>) -> bool {
         let is_fed = || self.feeds.iter().any(|feed| *feed.info.id == *slot.id);
         slot.is_kept(kept) && (slot.fed.is_none() || is_fed())
     }
 
-    /// Renames an input wherever it is read; returns whether a component reads it.
+    /// Renames an input wherever it is read; returns whether any component reads it.
     fn rename_input(&mut self, id: &str, output: usize, name: &str) -> bool {
         let transforms = self.transforms.iter_mut().flat_map(|part| &mut part.inputs);
         let sinks = self.sinks.iter_mut().flat_map(|part| &mut part.inputs);

@@ -1,4 +1,4 @@
-//! Builds the sources of a topology, and connects them to the nodes.
+//! Builds a topology's sources, and connects them to the nodes.
 
 use super::SourcePart;
 use super::assembly::Assembly;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 /// A source to build.
 struct SourceToOpen {
     part: SourcePart,
-    /// What feeds the source, if something does.
+    /// The sink that feeds the source, if there is one.
     fed: Option<Fed>,
 }
 
 impl Assembly<'_> {
-    /// Opens the sources of a blueprint, and the sources of the events that sinks make.
+    /// Opens a blueprint's sources, and the sources for the events that sinks create.
     pub fn sources(
         &self,
         parts: Vec<SourcePart>,
@@ -70,7 +70,9 @@ impl Assembly<'_> {
 
     /// Connects a source to the nodes.
     ///
-    /// # Errors The batches of the source pass too many cuts.
+    /// # Errors
+    ///
+    /// Returns an error if the source's batches pass too many cuts.
     fn wiring(&self, source_id: &str, nodes: &Nodes) -> Result<Wiring, EngineError> {
         let roots = self.graph.readers(source_id, 0);
         let downstream = nodes.downstream(&roots);
@@ -82,7 +84,7 @@ impl Assembly<'_> {
         Ok(Wiring { roots, cuts, downstream, expansion: nodes.expansion(downstream) })
     }
 
-    /// Builds what a source is opened with.
+    /// Collects the resources that a source needs to open.
     fn source_open(
         &self,
         info: SourceInfo,
@@ -119,7 +121,7 @@ impl Assembly<'_> {
                 continue;
             }
             let mut upstream = CutSet::default();
-            // The caller refuses cuts beyond the limit.
+            // The caller rejects cuts beyond the limit.
             for (before, cut) in cuts.iter().take(CUTS_MAX).enumerate() {
                 if nodes.reachable(&[cut.node]).contains(index) {
                     upstream.add(CutIndex::new(before));
@@ -137,7 +139,7 @@ impl Assembly<'_> {
         cuts
     }
 
-    /// Returns what may wait at a cut.
+    /// Returns the limits on the tickets at a cut.
     fn cut_limits(&self, node: &Node) -> CutLimits {
         let tickets = match &node.op {
             Op::Offload(queue) => {
@@ -153,7 +155,7 @@ impl Assembly<'_> {
     }
 }
 
-/// Returns the source of a feed, whose sink is among the nodes.
+/// Returns the source for a feed whose sink is among the nodes.
 fn source_of_feed(part: FeedPart, nodes: &Nodes) -> SourceToOpen {
     let FeedPart { info, type_name, feeder } = part;
     let mut sinks = nodes.sinks();
@@ -175,7 +177,7 @@ fn waker(scheduler: &Arc<Scheduler>, place: Arc<SourcePlace>) -> Wake {
     })
 }
 
-/// Whether `downstream` has sinks, and all of them drop events when they are full.
+/// Returns whether `downstream` contains sinks, and all of them drop events when they are full.
 fn sheds(downstream: SinkSet, nodes: &Nodes) -> bool {
     let mut slots = nodes.slots_of(downstream).peekable();
     slots.peek().is_some() && slots.all(|slot| slot.buffer.when_full != WhenFull::Block)

@@ -1,12 +1,12 @@
-//! Where the events of a payload come from, for the case that the sink refuses them.
+//! The sources of a payload's events, for the case that the sink refuses them.
 
 use bytes::Bytes;
 use millstream_model::{
     Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, Permit, RowSource, Segment,
 };
 
-/// Adds the sources of the rows of an encoded batch to the payload. The payload carries the rows
-/// that the encoder has `refused`, each with a reason, as events.
+/// Adds the sources of an encoded batch's rows to the payload. The payload also carries, as events,
+/// the rows that the encoder has `refused`, each with a reason.
 pub fn note(
     batch: &Batch,
     refused: &[(usize, &'static str)],
@@ -32,22 +32,22 @@ pub fn note(
     payload.paid = Some(permit.split(memory(payload) + ids.text.len() as u64));
 }
 
-/// Returns the bytes of the row sources and of the refused events in a payload.
+/// Returns the bytes that a payload's row sources and refused events take.
 fn memory(payload: &Payload) -> u64 {
     let carried: usize = payload.refused.iter().map(|event| event.text.len()).sum();
     (payload.sources.len() * size_of::<RowSource>() + carried) as u64
 }
 
-/// The ids that came with the records of a batch. They are copies, so that they do not keep the
+/// The ids that arrived with a batch's records. The ids are copies, so that they do not keep the
 /// read block in memory.
 struct ReceivedIds {
     text: Bytes,
-    /// The end of each row's id; empty if no row has one.
+    /// The end of each row's id; empty if no row has an id.
     ends: Vec<usize>,
 }
 
 impl ReceivedIds {
-    /// Copies the ids of a batch.
+    /// Copies a batch's ids.
     fn copy(batch: &Batch) -> ReceivedIds {
         let mut text = Vec::new();
         let mut ends = Vec::new();
@@ -72,7 +72,7 @@ fn source(batch: &Batch, segment: &Segment, row: usize, ids: &ReceivedIds) -> Ro
     RowSource { id, time_ns: batch.event_ns(row) }
 }
 
-/// Returns a row as the event that was refused.
+/// Converts a refused row to an event.
 fn event(batch: &Batch, row: usize, source: &RowSource, reason: &str) -> FeedEvent {
     let mut event = FeedEvent::refused(source, batch.text(row), false, reason);
     event.is_shown = batch.is_shown(row);

@@ -1,4 +1,4 @@
-//! Commits of checkpoints.
+//! Committing checkpoints.
 
 use super::Core;
 use crate::disk_buffer::DiskBuffer;
@@ -42,7 +42,8 @@ impl Core {
                     }
                 }
             }
-            // After the sources: the record has what they have settled as durable on disk.
+            // Disk buffers come after the sources, because the record declares data durable on disk
+            // that the sources have settled.
             for (node, disk) in self.nodes.disks() {
                 let Some(record) = disk.unsaved() else { continue };
                 moved.disk_buffer(&node.id, record);

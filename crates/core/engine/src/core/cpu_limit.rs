@@ -14,8 +14,8 @@ pub(crate) struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Returns the limit of the next topology. If the number of cores stays, so does the account of
-    /// used time.
+    /// Returns the limit for the next topology. If the number of cores does not change, the account
+    /// of used time carries over.
     pub fn renewed(&self, cores: Option<f64>) -> CpuLimit {
         if cores == self.cores {
             return self.clone();
@@ -24,7 +24,7 @@ impl CpuLimit {
         CpuLimit { cores, ceiling }
     }
 
-    /// Returns the most cores that the process may use; `None` if it has no limit.
+    /// Returns the maximum number of cores that the process may use; `None` if there is no limit.
     pub fn cores(&self) -> Option<f64> {
         self.cores
     }

@@ -1,4 +1,4 @@
-//! The way of a batch behind the chain: payloads go to the lanes in ticket order, and batches go to
+//! The path of a batch after the chain: payloads go to the lanes in ticket order, and batches go to
 //! the transforms at which they wait.
 
 mod calls;
@@ -12,7 +12,7 @@ use crate::ticket::{Advance, Arrival, Bound, ChainOutput, FinishedStep, Reached,
 use millstream_model::{Ack, SinkSet};
 use std::sync::Arc;
 
-/// Takes what the chain has made of a batch, and passes it on: payloads to the lanes, and batches to
+/// Takes the chain's output for a batch, and passes it on: payloads to the lanes, and batches to
 /// serial and offload transforms.
 pub(crate) struct Flow {
     nodes: Arc<Nodes>,
@@ -21,7 +21,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Creates the flow of a topology.
+    /// Creates a topology's flow.
     pub fn new(nodes: Arc<Nodes>, sources: Arc<Sources>, resources: Arc<Resources>) -> Flow {
         Flow { nodes, sources, resources }
     }
@@ -49,7 +49,7 @@ impl Flow {
         }
     }
 
-    /// Returns the memory that a waiting ticket does not need for the sinks that are not done.
+    /// Returns the memory that a waiting ticket does not need for its pending sinks.
     fn return_surplus(&self, ticket: &Ticket, pending: SinkSet) {
         let need = self.nodes.expansion(pending);
         let mut permit = ticket.permit.lock();
@@ -58,7 +58,7 @@ impl Flow {
         }
     }
 
-    /// Gives the payloads of a ticket to the lanes of the sinks that are done, after those of
+    /// Passes a ticket's payloads to the lanes of the sinks that are done, after the payloads of
     /// earlier tickets.
     fn release(&self, source: &SourceSlot, ticket: &Ticket, done: SinkSet, payloads: Vec<Bound>) {
         let joined = self.join(payloads).into_iter();
@@ -69,8 +69,8 @@ impl Flow {
         source.finish(ticket.number, done, admitted, |bound| self.put(source, bound));
     }
 
-    /// Joins the payloads of a ticket for one merge transform: a snapshot between them would count
-    /// the first again after a restart.
+    /// Joins a ticket's payloads for one merge transform. Otherwise, a snapshot between two
+    /// payloads would cause the first one to be counted twice after a restart.
     fn join(&self, payloads: Vec<Bound>) -> Vec<Bound> {
         let counts_once = |bound: &Bound| {
             let slot = self.nodes.get(bound.node).sink();
@@ -88,7 +88,8 @@ impl Flow {
     }
 
     /// Counts a payload that may wait for its turn. If earlier tickets wait at a transform, a sink
-    /// that drops when it is full drops the new payload once those that wait fill its buffer.
+    /// that drops events when it is full drops the new payload once the waiting payloads fill its
+    /// buffer.
     fn admit(&self, source: &SourceSlot, bound: Bound) -> Option<Bound> {
         let node = self.nodes.get(bound.node);
         let Op::Sink(slot) = &node.op else { return None };
@@ -112,7 +113,7 @@ impl Flow {
     }
 }
 
-/// Makes each payload owe the segments that it delivers.
+/// Assigns to each payload the debts for the segments that it delivers.
 fn owe(made: &mut ChainOutput) {
     for bound in &mut made.payloads {
         let acks = std::mem::take(&mut bound.acks);
@@ -121,7 +122,7 @@ fn owe(made: &mut ChainOutput) {
     }
 }
 
-/// Marks the payloads that are followed by others of the same ticket for the same lane.
+/// Marks the payloads that are followed by others from the same ticket for the same lane.
 fn mark_last(payloads: &mut [Bound]) {
     for index in 0..payloads.len() {
         let node = payloads[index].node;

@@ -15,24 +15,24 @@ use millstream_model::tap::TapPoint;
 use millstream_model::{Counters, Kind, Map, SinkSet};
 use std::sync::Arc;
 
-/// A transform or sink in the topology. Clones are the same component at another place.
+/// A transform or sink in the topology. A clone is the same component at another place.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub kind: Kind,
     pub op: Op,
-    /// Reading nodes, by output.
+    /// Nodes that read each output, by output.
     pub outputs: Vec<Vec<NodeIndex>>,
     pub downstream: SinkSet,
     pub counters: Arc<Counters>,
-    /// Tickets of all sources on their way to the node, if it is a cut.
+    /// Tickets from all sources on their way to the node, if the node is a cut.
     pub load: Arc<Load>,
-    /// Where taps get what a transform makes, or what a sink takes.
+    /// Where taps receive a transform's output or a sink's input.
     pub tap: Arc<TapPoint>,
 }
 
-/// The work of a node.
+/// A node's work.
 #[derive(Clone)]
 pub(crate) enum Op {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
@@ -42,7 +42,7 @@ pub(crate) enum Op {
 }
 
 impl Node {
-    /// Returns what delivers, if the node is a sink.
+    /// Returns the part that delivers, if the node is a sink.
     pub fn sink(&self) -> Option<&SinkSlot> {
         match &self.op {
             Op::Sink(slot) => Some(slot),
@@ -58,12 +58,12 @@ impl Node {
         }
     }
 
-    /// Whether tickets wait at the node and continue as separate steps.
+    /// Returns whether tickets wait at the node and continue as separate steps.
     pub fn is_cut(&self) -> bool {
         matches!(self.op, Op::Serial(_) | Op::Offload(_))
     }
 
-    /// Returns the node of a sink with another buffer.
+    /// Returns the same node with another buffer, for a sink.
     pub fn with_buffer(
         mut self,
         share: u64,

@@ -9,11 +9,11 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
 use millstream_model::{SinkIndex, SinkSet};
 use std::sync::Arc;
 
-/// The transforms of a topology in data-flow order, then its sinks.
+/// A topology's transforms in data-flow order, followed by its sinks.
 pub(crate) struct Nodes(Vec<Node>);
 
 impl Nodes {
-    /// Takes transforms in data-flow order, then sinks.
+    /// Creates the nodes from transforms in data-flow order, followed by sinks.
     pub fn new(nodes: Vec<Node>) -> Nodes {
         Nodes(nodes)
     }
@@ -81,13 +81,13 @@ impl Nodes {
         }
     }
 
-    /// Returns the node of an offload transform.
+    /// Returns an offload transform's node.
     pub fn of_offload(&self, queue: &Arc<OffloadQueue>) -> Option<&Node> {
         let is_same = |node: &&Node| node.offload().is_some_and(|other| Arc::ptr_eq(other, queue));
         self.0.iter().find(is_same)
     }
 
-    /// Whether the topology has offload transforms.
+    /// Returns whether the topology contains offload transforms.
     pub fn has_offload(&self) -> bool {
         self.0.iter().any(|node| node.offload().is_some())
     }
@@ -101,12 +101,13 @@ impl Nodes {
         }
     }
 
-    /// Returns the sinks behind these nodes.
+    /// Returns the sinks downstream of these nodes.
     pub fn downstream(&self, nodes: &[NodeIndex]) -> SinkSet {
         nodes.iter().fold(SinkSet::EMPTY, |all, node| all | self.get(*node).downstream)
     }
 
-    /// Returns the most bytes that the chain to the sinks in `downstream` makes of one block.
+    /// Returns the maximum bytes that the chain to the sinks in `downstream` produces from one
+    /// block.
     pub fn expansion(&self, downstream: SinkSet) -> u64 {
         let rows = BATCH_ROWS_MAX as u64;
         let made = |node: &Node| match &node.op {
@@ -125,7 +126,7 @@ impl Nodes {
         self.0.iter().map(made).sum::<u64>() + rows * ROW_BYTES as u64
     }
 
-    /// Returns which nodes are reachable from `roots`, the roots included.
+    /// Returns which nodes are reachable from `roots`, including the roots.
     pub fn reachable(&self, roots: &[NodeIndex]) -> Reachable {
         let mut reached = vec![false; self.0.len()];
         for root in roots {
@@ -146,7 +147,7 @@ impl Nodes {
 pub(crate) struct Reachable(Vec<bool>);
 
 impl Reachable {
-    /// Whether a batch may pass the node.
+    /// Returns whether a batch may pass the node.
     pub fn contains(&self, node: NodeIndex) -> bool {
         self.0[node.get()]
     }

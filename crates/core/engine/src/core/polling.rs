@@ -1,4 +1,4 @@
-//! Polls the sources: which source may read now, and why a source waits.
+//! Polling of sources: which source may read now, and why a source waits.
 
 mod capacity;
 mod waits;
@@ -14,21 +14,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause of a source that has panicked.
+/// Pause after a source panics.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// Polls the sources of a topology. A batch becomes a ticket.
+/// Polls a topology's sources. Each batch becomes a ticket.
 pub(crate) struct Polling {
     nodes: Arc<Nodes>,
     sources: Arc<Sources>,
     resources: Arc<Resources>,
     cpu: CpuLimit,
-    /// Held while lanes learn which sources wait.
+    /// Locked while the engine tells lanes which sources wait.
     pressing: Mutex<()>,
 }
 
 impl Polling {
-    /// Creates what polls these sources.
+    /// Creates the polling for these sources.
     pub fn new(
         nodes: Arc<Nodes>,
         sources: Arc<Sources>,
@@ -43,9 +43,9 @@ impl Polling {
         &self.cpu
     }
 
-    /// Waits for the next job of a worker; `None` once the engine is stopped. `known` is the
-    /// generation of the topology that the worker uses. While the process exceeds its CPU limit, no
-    /// source is polled, and tickets continue.
+    /// Waits for a worker's next job; `None` once the engine is stopped. `known` is the generation
+    /// of the topology that the worker uses. While the process exceeds its CPU limit, no source is
+    /// polled, and tickets continue.
     pub fn next_job(&self, known: &mut u64) -> Option<Woken> {
         let scheduler = &self.resources.scheduler;
         let begun = self.resources.engine_time();
@@ -62,7 +62,7 @@ impl Polling {
         {
             let waited = held.min(self.resources.engine_time() - begun);
             let limit = self.cpu.cores().unwrap_or_default();
-            // A reload may have happened in between.
+            // A reload may have happened in the meantime.
             if let Some(slot) = self.sources.find(*source) {
                 slot.counters.throttled("cpu", waited, limit);
             }
@@ -91,7 +91,7 @@ impl Polling {
         step
     }
 
-    /// Polls a source unless one of its limits makes it wait. A stop waits for no limit.
+    /// Polls a source unless one of its limits makes it wait. Limits do not apply during a stop.
     fn poll_within_limits(&self, slot: &SourceSlot, now: Now) -> Polled {
         if !self.resources.scheduler.is_closing()
             && let Err(pause) = slot.may_read(now.since_start)
@@ -105,8 +105,7 @@ impl Polling {
         polled
     }
 
-    /// Polls a source. A panic pauses the source; the data that it was about to issue is read
-    /// again.
+    /// Polls a source. A panic pauses the source; the data that it was about to issue is reread.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let polled = catch_unwind(AssertUnwindSafe(|| self.poll_source(slot, now)));
         polled.unwrap_or_else(|_| {
@@ -143,8 +142,9 @@ impl Polling {
         polled
     }
 
-    /// Whether the sink that feeds a source makes no more events. Its lanes have ended, or, in a
-    /// run that ends with the data, the sink has settled everything that was read for it.
+    /// Returns whether the sink that feeds a source will create no more events: its lanes have
+    /// ended, or, in a run that ends with the data, the sink has settled everything that was read
+    /// for it.
     fn has_feeder_ended(&self, fed: &Fed) -> bool {
         let Some(sink) = self.nodes.slot(fed.sink) else { return true };
         sink.lanes.iter().all(|lane| lane.has_ended())
@@ -153,7 +153,7 @@ impl Polling {
                 && self.sources.is_settled(sink)
     }
 
-    /// Makes a batch the next ticket of its source.
+    /// Turns a batch into its source's next ticket.
     fn issue(&self, source: SourceIndex, batch: Batch, permit: Permit) -> Step {
         let slot = self.sources.get(source);
         slot.tap.offer(0, &batch);

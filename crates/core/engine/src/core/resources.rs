@@ -1,4 +1,4 @@
-//! What all topologies of an engine share.
+//! Resources that all of an engine's topologies share.
 
 use crate::clock::EngineClock;
 use crate::governor::MemoryState;
@@ -9,7 +9,7 @@ use millstream_model::{BlockPool, EngineTime, Grant, Now};
 use millstream_store::Store;
 use std::sync::Arc;
 
-/// What all topologies of an engine share: a reload keeps it.
+/// Resources that all of an engine's topologies share. A reload keeps them.
 pub(crate) struct Resources {
     pub clock: EngineClock,
     pub until_eof: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Resources {
     pub threads: usize,
     /// Sources that reloads have removed.
     pub removed: RemovedSources,
-    /// The figures of components that reloads have removed.
+    /// The counters of components that reloads have removed.
     pub removed_counters: RemovedCounters,
 }
 

@@ -1,4 +1,4 @@
-//! The part of a sink that delivers: the lanes, and whether their queue has room.
+//! The delivering part of a sink: the lanes, and whether their queues have room.
 
 mod queueing;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the slot of a sink is created with.
+/// The values that a new sink slot needs.
 pub(crate) struct NewSink {
     pub index: SinkIndex,
     pub sink: Arc<dyn Sink>,
@@ -32,31 +32,31 @@ pub(crate) struct SinkSlot {
     /// Index in sink sets.
     pub index: SinkIndex,
     pub sink: Arc<dyn Sink>,
-    /// The events that the sink makes.
+    /// The feed for the events that the sink creates.
     pub feed: Arc<Feed>,
     pub lanes: Vec<Arc<LaneQueue>>,
-    /// Most bytes that may queue in the lanes.
+    /// Maximum bytes that may queue in the lanes.
     pub share: u64,
     pub buffer: Buffer,
     /// The part of the buffer that is on disk.
     pub disk: Option<Arc<DiskBuffer>>,
-    /// Lanes that must end before those of this sink begin.
+    /// Lanes that must end before this sink's lanes begin.
     after: Vec<Arc<LaneQueue>>,
     full_since: Arc<Since>,
     disk_full_since: Arc<Since>,
     /// Bytes that wait for an earlier ticket before they are queued.
     unreleased: Arc<AtomicU64>,
-    /// The bound for sources that can wait.
+    /// The limit for sources that can wait.
     backlog: Arc<Backlog>,
     behind_since: Arc<Since>,
-    /// Whether the log says that the sink is full.
+    /// Whether the sink has been reported as full in the log.
     is_reported: Arc<AtomicBool>,
-    /// Engine time in seconds when drops were last logged, plus one; 0 if never.
+    /// Engine time in seconds when drops were last logged, plus one; 0 if drops were never logged.
     shed_logged: Arc<AtomicU64>,
 }
 
 impl SinkSlot {
-    /// Creates the slot of a sink with an empty queue.
+    /// Creates a sink slot with an empty queue.
     pub fn new(new: NewSink) -> SinkSlot {
         let NewSink { index, sink, feed, lanes, share, buffer, disk, after } = new;
         SinkSlot {
@@ -78,7 +78,7 @@ impl SinkSlot {
         }
     }
 
-    /// Starts to deliver from the disk buffer, if there is one, to the lanes of this sink.
+    /// Starts to deliver from the disk buffer, if there is one, to this sink's lanes.
     pub fn attach_disk(&self) {
         let Some(disk) = &self.disk else { return };
         disk.attach(Target {
@@ -98,7 +98,7 @@ impl SinkSlot {
         }
     }
 
-    /// Notes whether the sink is full for long; returns whether that is new.
+    /// Records whether the sink has been full for a long time; returns whether that has changed.
     pub fn report_full(&self, is_full: bool) -> bool {
         self.is_reported.swap(is_full, Ordering::Relaxed) != is_full
     }
@@ -113,8 +113,9 @@ impl SinkSlot {
         self.unreleased.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the payloads that wait for earlier tickets fill the buffer, given the size of the next
-    /// one. Payloads of tickets that run at this moment are released at once and do not count.
+    /// Returns whether the payloads that wait for earlier tickets fill the buffer, given the size
+    /// of the next payload. Payloads from tickets that are running now are released at once and do
+    /// not count.
     pub fn is_unreleased_full(&self, next_bytes: u64) -> bool {
         let bytes_max = self.share + TICKETS_ON_THE_WAY * next_bytes;
         self.unreleased.load(Ordering::Relaxed) >= bytes_max
@@ -125,19 +126,19 @@ impl SinkSlot {
         self.lanes.iter().map(|lane| lane.bytes()).sum()
     }
 
-    /// Returns the bytes that are queued, or wait for the turn of their ticket.
+    /// Returns the bytes that are queued or wait for their ticket's turn.
     fn coming(&self) -> u64 {
         self.queued() + self.unreleased.load(Ordering::Relaxed)
     }
 
-    /// Returns for how long the sink has had no capacity; `None` if it has capacity. A sink that
-    /// drops events always has capacity.
+    /// Returns how long the sink has had no capacity; `None` if it has capacity. A sink that drops
+    /// events always has capacity.
     pub fn full_for(&self, now: EngineTime) -> Option<Duration> {
         let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
         self.full_since.update(is_full, now)
     }
 
-    /// Returns for how long the sink has had no capacity for a source.
+    /// Returns how long the sink has had no capacity for a source.
     pub fn lacks_room_for(&self, source: &SourceSlot, now: EngineTime) -> Option<Duration> {
         match &self.disk {
             Some(disk) if self.takes_all(source) => self.disk_full_for(disk, now),
@@ -146,15 +147,15 @@ impl SinkSlot {
         }
     }
 
-    /// Returns for how long the disk buffer has had no capacity.
+    /// Returns how long the disk buffer has had no capacity.
     pub fn disk_full_for(&self, disk: &DiskBuffer, now: EngineTime) -> Option<Duration> {
         let is_full = disk.is_full(self.unreleased.load(Ordering::Relaxed));
         self.disk_full_since.update(is_full, now)
     }
 
-    /// Returns for how long the sink has had no capacity for sources that can wait, because the
-    /// queue would delay what they read next; see [`Backlog`]. A buffer that was configured is used
-    /// in full.
+    /// Returns how long the sink has had no capacity for sources that can wait, because the queue
+    /// would delay the data that they read next; see [`Backlog`]. If a buffer size is configured,
+    /// the whole buffer is used.
     pub fn behind_for(&self, now: EngineTime) -> Option<Duration> {
         let full = self.full_for(now);
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
@@ -169,7 +170,7 @@ impl SinkSlot {
         self.behind_since.update(is_behind, now)
     }
 
-    /// Lets the lanes know whether data waits for them, for a reason.
+    /// Tells the lanes whether data waits for them because of `reason`.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
         for lane in &self.lanes {
             lane.press(reason, waits);

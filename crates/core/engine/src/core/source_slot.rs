@@ -16,25 +16,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Whether a reload keeps a component, by kind and id.
+/// Returns whether a reload keeps a component, given its kind and id.
 pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
 
 /// The component whose sink feeds a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Feeder {
-    /// A transform for results; a sink for events that it refused.
+    /// A transform for results, or a sink for events that it refused.
     pub kind: Kind,
     pub id: Arc<str>,
 }
 
 impl Feeder {
-    /// Whether the source passes on the results of a merge transform.
+    /// Returns whether the source passes on a merge transform's results.
     pub fn passes_results(&self) -> bool {
         self.kind == Kind::Transform
     }
 }
 
-/// What feeds a source.
+/// The sink and feed from which a source reads.
 #[derive(Clone)]
 pub(crate) struct Fed {
     pub feeder: Feeder,
@@ -43,19 +43,19 @@ pub(crate) struct Fed {
     pub feed: Arc<Feed>,
 }
 
-/// How a source is connected to the nodes of the topology.
+/// A source's connections to the topology's nodes.
 pub(crate) struct Wiring {
     /// Nodes that read from the source.
     pub roots: Vec<NodeIndex>,
-    /// Serial and offload nodes that its batches pass, in data-flow order.
+    /// Serial and offload nodes that the source's batches pass, in data-flow order.
     pub cuts: Vec<Cut>,
-    /// The sinks behind the source.
+    /// The sinks downstream of the source.
     pub downstream: SinkSet,
-    /// Most bytes that the chain makes of one block.
+    /// Maximum bytes that the chain produces from one block.
     pub expansion: u64,
 }
 
-/// What a source has said about itself when it was opened.
+/// Properties that a source reported when it was opened.
 #[derive(Clone, Copy)]
 pub(crate) struct Traits {
     /// See [`Source::is_live`].
@@ -68,11 +68,11 @@ pub(crate) struct Traits {
     pub overflows: bool,
 }
 
-/// The index of a source in the current topology, for what wakes the source.
+/// The index of a source in the current topology, for callbacks that wake the source.
 pub(crate) struct SourcePlace(AtomicUsize);
 
 impl SourcePlace {
-    /// Creates the place of a new source.
+    /// Creates a new source's place.
     pub fn new(index: SourceIndex) -> SourcePlace {
         SourcePlace(AtomicUsize::new(index.get()))
     }
@@ -82,7 +82,7 @@ impl SourcePlace {
         self.0.store(index.map_or(usize::MAX, SourceIndex::get), Ordering::Relaxed);
     }
 
-    /// Returns the index. No source has it once this one is removed.
+    /// Returns the index. After the source has been removed, no source has this index.
     pub fn get(&self) -> SourceIndex {
         SourceIndex::new(self.0.load(Ordering::Relaxed))
     }
@@ -92,25 +92,25 @@ impl SourcePlace {
 pub(crate) struct OpenedSource {
     pub type_name: &'static str,
     pub pace: Pace,
-    /// What feeds the source, if something does.
+    /// The sink that feeds the source, if there is one.
     pub fed: Option<Fed>,
-    /// What the source was opened with.
+    /// The resources with which the source was opened.
     pub open: SourceOpen,
     pub source: Box<dyn Source>,
     pub place: Arc<SourcePlace>,
-    /// The memory that the source holds in addition to its blocks.
+    /// The memory that the source uses in addition to its blocks.
     pub aside: Aside,
-    /// Where taps get what the source reads.
+    /// Where taps receive the data that the source reads.
     pub tap: Arc<TapPoint>,
 }
 
-/// What a source does at the end with the data that it leaves unsettled.
+/// What happens at the end to the data that a source leaves unsettled.
 pub(crate) enum Leave {
-    /// The source can read the data again.
+    /// The source can reread the data.
     Again(Leftover),
-    /// The source cannot read the data again.
+    /// The source cannot reread the data.
     Lost,
-    /// The source is stuck in a call and cannot be asked.
+    /// The source is stuck in a call, so it cannot report the data.
     Busy,
 }
 
@@ -119,28 +119,28 @@ pub(crate) struct SourceSlot {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub info: Arc<SourceInfo>,
-    /// What feeds the source, if something does.
+    /// The sink that feeds the source, if there is one.
     pub fed: Option<Fed>,
     pub ledger: Arc<Ledger>,
     pub counters: Arc<Counters>,
     pub unreadable: Arc<Unreadable>,
     pub traits: Traits,
     pub wiring: Wiring,
-    /// The wait of the source for capacity, if it waits.
+    /// The source's wait for capacity, if it waits.
     pub wait: CapacityWait,
-    /// Where taps get what the source reads.
+    /// Where taps receive the data that the source reads.
     pub tap: Arc<TapPoint>,
     pub pace: Pace,
     source: Arc<Mutex<Box<dyn Source>>>,
     place: Arc<SourcePlace>,
     release: Mutex<Release>,
-    /// Number of tickets on their way.
+    /// Number of tickets in progress.
     open_tickets: Arc<AtomicU64>,
-    /// Held for as long as the source may hold this memory.
+    /// Accounts for this memory as long as the source may use it.
     aside: Arc<Aside>,
     /// The rate limiter, if the source has one.
     rate: Option<Arc<Mutex<Rate>>>,
-    /// The time in which the source is not polled, because a transform has asked for that.
+    /// The time in which the source is not polled, because a transform has asked for a pause.
     pause: Mutex<Pause>,
 }
 
@@ -202,12 +202,12 @@ impl SourceSlot {
         }
     }
 
-    /// Whether a batch of the source may reach the sink.
+    /// Returns whether a batch from the source may reach the sink.
     pub fn reaches(&self, sink: SinkIndex) -> bool {
         self.wiring.downstream.contains(sink)
     }
 
-    /// Returns a cut in the chain of the source.
+    /// Returns a cut in the source's chain.
     pub fn cut(&self, index: CutIndex) -> &Cut {
         &self.wiring.cuts[index.get()]
     }
@@ -217,12 +217,12 @@ impl SourceSlot {
         &self.source
     }
 
-    /// Whether the slot of another topology has the same component.
+    /// Returns whether the slot of another topology contains the same component.
     pub fn is_same(&self, other: &SourceSlot) -> bool {
         Arc::ptr_eq(&self.source, &other.source)
     }
 
-    /// Whether a reload keeps the source.
+    /// Returns whether a reload keeps the source.
     pub fn is_kept(&self, kept: &IsKept<'_>) -> bool {
         match &self.fed {
             Some(Fed { feeder, .. }) => kept(feeder.kind, &feeder.id),
@@ -230,7 +230,7 @@ impl SourceSlot {
         }
     }
 
-    /// Gives the source its index and its sinks in this topology, given its sinks `before`.
+    /// Tells the source its index and its sinks in this topology. `before` are its previous sinks.
     pub fn connect(
         &self,
         index: SourceIndex,
@@ -243,7 +243,8 @@ impl SourceSlot {
         self.ledger.seal(SinkSet::EMPTY);
     }
 
-    /// Tells the source and its ledger which sinks it has in this topology, given those `before`.
+    /// Tells the source and its ledger which sinks it has in this topology. `before` are its
+    /// previous sinks.
     fn change_sinks(&self, before: &[(SinkIndex, String)], nodes: &Nodes) {
         let now = nodes.sink_ids(self.wiring.downstream);
         if before == now {
@@ -258,7 +259,7 @@ impl SourceSlot {
 
 /// Limits on reading.
 impl SourceSlot {
-    /// Whether the source may read now; otherwise how long it must wait.
+    /// Returns whether the source may read now. The error is the time that it must wait.
     pub fn may_read(&self, now: EngineTime) -> Result<(), Duration> {
         let paused = self.pause.lock().ask(now)?;
         self.count_pause(paused);
@@ -273,7 +274,7 @@ impl SourceSlot {
         Ok(())
     }
 
-    /// Records what a poll has read, given the number of bytes received `before`.
+    /// Records the result of a poll, given the number of bytes received `before` it.
     pub fn note_read(&self, now: EngineTime, before: u64) {
         if let Some(rate) = &self.rate {
             let bytes = self.counters.received_bytes() - before;
@@ -281,7 +282,7 @@ impl SourceSlot {
         }
     }
 
-    /// Stops polling the source for this long.
+    /// Stops polling the source for the duration of `pause`.
     pub fn pause(&self, now: EngineTime, pause: Duration) {
         let ended = self.pause.lock().extend(now, pause);
         self.count_pause(ended);
@@ -293,7 +294,7 @@ impl SourceSlot {
         }
     }
 
-    /// Returns the limit that keeps the source from reading, and for how long it has.
+    /// Returns the limit that prevents the source from reading, and how long it has done so.
     pub fn held_back(&self, now: EngineTime) -> Option<(&'static str, Duration)> {
         if let Some(time) = self.pause.lock().lasted(now) {
             return Some(("throttle", time));
@@ -315,14 +316,14 @@ impl SourceSlot {
         self.release.lock().issued()
     }
 
-    /// Returns the counter of tickets on their way.
+    /// Returns the counter of tickets in progress.
     pub fn open_tickets(&self) -> Arc<AtomicU64> {
         self.open_tickets.clone()
     }
 
-    /// Records that a ticket has no more payloads for the sinks in `done` than these, and passes
-    /// those that are due to `put`, in ticket order. The lock of the order is held meanwhile, so that
-    /// lanes keep it.
+    /// Records that a ticket has no further payloads for the sinks in `done`, and passes those that
+    /// are due to `put`, in ticket order. The lock on the order is held during the call, so that
+    /// lanes get the payloads in this order.
     pub fn finish(
         &self,
         number: TicketNumber,
@@ -333,30 +334,30 @@ impl SourceSlot {
         self.release.lock().finish(number, done, payloads, put);
     }
 
-    /// Returns the sinks that have not got everything from the tickets issued so far.
+    /// Returns the sinks that have not received everything from the tickets issued so far.
     pub fn open_sinks(&self) -> SinkSet {
         self.release.lock().open()
     }
 
-    /// Whether all tickets are released.
+    /// Returns whether all tickets are released.
     pub fn is_drained(&self) -> bool {
         self.open_tickets.load(Ordering::Acquire) == 0 && self.open_sinks().is_empty()
     }
 }
 
-/// The end of a source.
+/// Ending a source.
 impl SourceSlot {
-    /// Closes the source unless it is being polled; returns whether it still holds data back.
+    /// Closes the source unless it is being polled; returns whether it still keeps data back.
     pub fn try_close(&self, for_good: bool) -> Option<bool> {
         self.source.try_lock().map(|mut source| source.close(for_good))
     }
 
-    /// Whether a thread is in a call of the source.
+    /// Returns whether a thread is inside a call to the source.
     pub fn is_busy(&self) -> bool {
         self.source.is_locked()
     }
 
-    /// Asks the source what it leaves unsettled.
+    /// Asks the source for its unsettled data.
     pub fn try_leave(&self) -> Leave {
         let Some(mut source) = self.source.try_lock() else { return Leave::Busy };
         match source.leave() {
@@ -365,8 +366,8 @@ impl SourceSlot {
         }
     }
 
-    /// Replaces the component of a removed source by one that has ended; returns whether what its
-    /// sinks have not settled cannot be read again.
+    /// Replaces a removed source's component with one that has ended; returns whether the data that
+    /// its sinks have not settled cannot be reread.
     pub fn remove(&self, ended: Box<dyn Source>) -> bool {
         self.ledger.stop();
         if let Some(fed) = &self.fed {
@@ -386,7 +387,7 @@ impl SourceSlot {
     }
 }
 
-/// Creates the rate limiter of a source with this pace.
+/// Creates the rate limiter for a source with this pace.
 fn rate(pace: Pace) -> Option<Arc<Mutex<Rate>>> {
     pace.rate_limit.map(|rate| Arc::new(Mutex::new(Rate::new(rate))))
 }

@@ -8,14 +8,14 @@ use millstream_model::SinkSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The sources of a topology, and what is left of each.
+/// A topology's sources, and the work that remains for each.
 pub(crate) struct Sources {
     slots: Vec<SourceSlot>,
     scheduler: Arc<Scheduler>,
 }
 
 impl Sources {
-    /// Takes the sources that the scheduler polls once they are [wired](Sources::wire).
+    /// Creates the sources. The scheduler polls them once they are [wired](Sources::wire).
     pub fn new(slots: Vec<SourceSlot>, scheduler: Arc<Scheduler>) -> Sources {
         Sources { slots, scheduler }
     }
@@ -40,7 +40,7 @@ impl Sources {
         self.slots.iter().enumerate().map(|(index, slot)| (SourceIndex::new(index), slot))
     }
 
-    /// Passes the sources to the scheduler, all ready.
+    /// Passes the sources to the scheduler, all of them ready.
     pub fn wire(&self) {
         let order = |slot: &SourceSlot| PollOrder {
             priority: slot.pace.priority,
@@ -57,28 +57,28 @@ impl Sources {
         }
     }
 
-    /// Whether every ticket of every source is released, and no source is being polled.
+    /// Returns whether every ticket from every source is released, and no source is being polled.
     pub fn are_drained(&self) -> bool {
         !self.scheduler.is_polling() && self.slots.iter().all(SourceSlot::is_drained)
     }
 
-    /// Whether nothing more is read for a sink.
+    /// Returns whether nothing more will be read for a sink.
     pub fn has_input_ended(&self, sink: &SinkSlot) -> bool {
         self.indexed()
             .all(|(index, slot)| !slot.reaches(sink.index) || self.has_delivered_all(index))
     }
 
-    /// Whether a source has ended and all its tickets are released.
+    /// Returns whether a source has ended and all its tickets are released.
     pub fn has_delivered_all(&self, index: SourceIndex) -> bool {
         self.scheduler.has_ended(index) && self.get(index).is_drained()
     }
 
-    /// Whether a sink has settled all that was read for it.
+    /// Returns whether a sink has settled everything that was read for it.
     pub fn is_settled(&self, sink: &SinkSlot) -> bool {
         self.slots.iter().all(|slot| slot.ledger.progress(sink.index).unsettled == 0)
     }
 
-    /// Returns the sinks that may get more payloads while no poll begins, of those in `all`.
+    /// Returns those sinks in `all` that may get more payloads while no poll begins.
     pub fn expected_sinks(&self, all: SinkSet) -> SinkSet {
         if self.scheduler.is_polling() {
             return all;
@@ -86,7 +86,7 @@ impl Sources {
         self.slots.iter().fold(SinkSet::EMPTY, |open, slot| open | slot.open_sinks())
     }
 
-    /// Returns the sinks behind feeds that have not ended.
+    /// Returns the sinks downstream of feeds that have not ended.
     pub fn fed_sinks(&self) -> SinkSet {
         let mut sinks = SinkSet::EMPTY;
         for (index, slot) in self.indexed() {

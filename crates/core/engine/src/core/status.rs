@@ -1,4 +1,4 @@
-//! What is on its way in a topology, and what keeps it there.
+//! The work in progress in a topology, and the components that delay it.
 
 mod snapshot;
 mod watch;
@@ -8,13 +8,14 @@ use crate::index::NodeIndex;
 use millstream_model::{EngineTime, SinkSet};
 use std::time::Duration;
 
-/// A view of a topology: what is on its way, what keeps it there, and the figures of components.
+/// A view of a topology: the work in progress, the components that delay it, and the components'
+/// counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Status<'a> {
     nodes: &'a Nodes,
     sources: &'a Sources,
     resources: &'a Resources,
-    /// Most cores that the process uses, if limited.
+    /// Maximum number of cores that the process uses, if limited.
     cpu_cores: Option<f64>,
 }
 
@@ -29,12 +30,12 @@ impl<'a> Status<'a> {
         Status { nodes, sources, resources, cpu_cores }
     }
 
-    /// Whether every ticket of every source is released, and no source is being polled.
+    /// Returns whether every ticket from every source is released, and no source is being polled.
     pub fn is_drained(self) -> bool {
         self.sources.are_drained()
     }
 
-    /// Whether everything read is settled and nothing more will come.
+    /// Returns whether everything that was read is settled and nothing more will come.
     pub fn is_finished(self) -> bool {
         self.resources.scheduler.all_ended()
             && self.is_drained()
@@ -42,7 +43,7 @@ impl<'a> Status<'a> {
             && self.nodes.disks().all(|(_, disk)| disk.is_empty())
     }
 
-    /// Whether all that is not delivered is in disk buffers.
+    /// Returns whether all undelivered data is in disk buffers.
     pub fn rest_is_on_disk(self) -> bool {
         let is_safe = |slot: &SinkSlot| {
             let is_durable = slot.disk.as_ref().is_some_and(|disk| disk.is_durable());
@@ -51,7 +52,7 @@ impl<'a> Status<'a> {
         self.is_drained() && self.nodes.sinks().all(|(_, slot)| is_safe(slot))
     }
 
-    /// Whether tickets wait at no other offload transforms than those that `goes` selects by id.
+    /// Returns whether tickets wait only at offload transforms that `goes` selects by id.
     pub fn waits_only_at(self, goes: impl Fn(&str) -> bool) -> bool {
         let is_other = |index: &NodeIndex| {
             let node = self.nodes.get(*index);
@@ -60,12 +61,12 @@ impl<'a> Status<'a> {
         !self.sources.waiting_at().iter().any(is_other)
     }
 
-    /// Returns the components that keep tickets from being released: transforms where tickets
-    /// wait, else sources that are being polled, else sources with tickets on their way.
+    /// Returns the components that prevent tickets from being released: transforms where tickets
+    /// wait, else sources that are being polled, else sources with tickets in progress.
     pub fn holders(self) -> Vec<String> {
         let waiting = self.sources.waiting_at();
         let nodes: Vec<&Node> = waiting.iter().map(|index| self.nodes.get(*index)).collect();
-        // What waits at a serial transform may wait for a ticket that is stuck before it.
+        // Batches at a serial transform may wait for a ticket that is stuck upstream.
         let has_offload = nodes.iter().any(|node| node.offload().is_some());
         let stuck = nodes.iter().filter(|node| node.offload().is_some() || !has_offload);
         let stuck: Vec<String> = stuck.map(|node| format!("transform {}", node.id)).collect();
@@ -81,9 +82,9 @@ impl<'a> Status<'a> {
         self.sources.expected_sinks(self.nodes.all_sinks())
     }
 
-    /// Returns the components that keep events from being settled: transforms where tickets wait,
-    /// and sinks that cannot deliver. A sink that waits for more events, or for its next sync, is
-    /// not among them.
+    /// Returns the components that prevent events from being settled: transforms where tickets
+    /// wait, and sinks that cannot deliver. A sink that waits for more events, or for its next
+    /// sync, is not included.
     pub fn late(self) -> Vec<String> {
         let mut late = if self.is_drained() { Vec::new() } else { self.holders() };
         let expected = self.expected_sinks();
@@ -103,7 +104,7 @@ impl<'a> Status<'a> {
             for (_, sink) in self.nodes.sinks() {
                 let progress = slot.ledger.progress(sink.index);
                 let on_disk = sink.disk.as_ref().map_or(0, |disk| disk.progress());
-                // What is settled moves the checkpoint, and so shortens the lag.
+                // Settling data moves the checkpoint, and so reduces the lag.
                 let weighted = progress.lag.wrapping_mul(3).wrapping_add(progress.unsettled);
                 settled = settled.wrapping_add(weighted).wrapping_add(on_disk);
             }
@@ -122,7 +123,7 @@ impl<'a> Status<'a> {
         if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
     }
 
-    /// Returns for how long events have waited at a transform for lack of capacity behind it.
+    /// Returns how long events have waited at a transform because of missing capacity downstream.
     fn waited_at(self, node: NodeIndex, now: EngineTime) -> Option<Duration> {
         self.sources.cuts_at(node).filter_map(|cut| cut.full_for(now)).max()
     }

@@ -1,4 +1,4 @@
-//! The wait of a source for capacity: how long, for which component, and as recorded events.
+//! A source's wait for capacity: how long, for which component, and as recorded events.
 
 use millstream_model::SinkSet;
 use millstream_recorder::record::{self, Subject};
@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Length of the parts of a long wait.
+/// Length of the parts into which a long wait is split.
 const PART: Duration = Duration::from_secs(1);
 
-/// The wait of a source for capacity. A long one is counted and recorded in parts, so that it is
+/// A source's wait for capacity. A long wait is counted and recorded in parts, so that it is
 /// visible while it lasts, and after a crash.
 #[derive(Default)]
 pub(crate) struct CapacityWait {
     is_waiting: AtomicBool,
     current: Mutex<Option<Current>>,
-    /// Sinks that get nothing from the source before they have delivered something.
+    /// Sinks that receive nothing from the source until they have delivered some data.
     sinks: Mutex<SinkSet>,
-    /// How long the source waited, by what it waited for.
+    /// How long the source has waited, by the component that it waited for.
     waited: Mutex<BTreeMap<Arc<str>, Duration>>,
 }
 
@@ -29,12 +29,13 @@ pub(crate) struct CapacityWait {
 struct Current {
     timer: Timer,
     since: Instant,
-    /// What the source waits for.
+    /// The component that the source waits for.
     lacks: Arc<str>,
 }
 
 impl CapacityWait {
-    /// Notes whether the source waits, after a poll. `lacks` returns what it waits for.
+    /// Records after a poll whether the source waits. `lacks` returns the component that it waits
+    /// for.
     pub fn note(&self, source: &str, is_waiting: bool, lacks: impl Fn() -> Arc<str>) {
         if !is_waiting && !self.is_waiting() {
             return;
@@ -54,29 +55,29 @@ impl CapacityWait {
         self.is_waiting.store(current.is_some(), Ordering::Relaxed);
     }
 
-    /// Adds a time in which the source did not read for a component.
+    /// Adds a time during which the source did not read because of a component.
     pub fn add(&self, lacks: Arc<str>, time: Duration) {
         *self.waited.lock().entry(lacks).or_default() += time;
     }
 
-    /// Returns how long the source waited, in seconds, by what it waited for.
+    /// Returns how long the source has waited, in seconds, by the component that it waited for.
     pub fn seconds(&self) -> BTreeMap<String, f64> {
         let waited = self.waited.lock();
         waited.iter().map(|(lacks, time)| (lacks.to_string(), time.as_secs_f64())).collect()
     }
 
-    /// Whether the last poll returned that the source lacks capacity.
+    /// Returns whether the last poll reported missing capacity.
     pub fn is_waiting(&self) -> bool {
         self.is_waiting.load(Ordering::Relaxed)
     }
 
-    /// Returns the sinks that get nothing from the source before they have delivered something.
+    /// Returns the sinks that receive nothing from the source until they have delivered some data.
     pub fn sinks(&self) -> SinkSet {
         *self.sinks.lock()
     }
 
-    /// Sets which sinks get nothing from the source before they have delivered something; returns
-    /// those before.
+    /// Sets the sinks that receive nothing from the source until they have delivered some data;
+    /// returns the previous ones.
     pub fn replace_sinks(&self, sinks: SinkSet) -> SinkSet {
         std::mem::replace(&mut *self.sinks.lock(), sinks)
     }

@@ -1,4 +1,4 @@
-//! The files of a disk buffer, which are created when the first entry is written.
+//! A disk buffer's files, which are created when the first entry is written.
 
 use super::view::View;
 use super::window::Label;
@@ -19,16 +19,16 @@ pub(super) struct Files {
     /// See [`Spool::open`].
     record: SpoolRecord,
     spool: Option<Spool>,
-    /// Reusable memory for the routing and the rows of an entry.
+    /// Reusable memory for an entry's routing and rows.
     routing: Vec<u8>,
     rows: Vec<u8>,
     damaged_entries: u64,
-    /// How the entries in the files are encoded.
+    /// The encodings of the entries in the files.
     formats: Vec<Arc<str>>,
 }
 
 impl Files {
-    /// Opens the files if there are any, or if the record says that there should be.
+    /// Opens the files if they exist, or if the record says that they should.
     pub fn open(
         folder: PathBuf,
         segment_bytes: u64,
@@ -69,7 +69,7 @@ impl Files {
         self.spool.as_mut().ok_or_else(unopened)
     }
 
-    /// Returns the entries that the files did not hold when they were opened.
+    /// Returns the entries that were missing from the files when they were opened.
     pub fn missing(&self) -> Missing {
         self.spool.as_ref().map(Spool::missing).unwrap_or_default()
     }
@@ -78,7 +78,7 @@ impl Files {
         self.spool.as_ref().is_some_and(|spool| spool.stats().unread_entries > 0)
     }
 
-    /// Returns a number that is greater than the number of every entry that the files have held.
+    /// Returns a number greater than the number of every entry that the files have ever contained.
     pub fn next_number(&self) -> u64 {
         let settled = self.record.settled;
         self.spool.as_ref().map_or(settled, |spool| spool.stats().next_number).0
@@ -124,19 +124,19 @@ impl Files {
         }
     }
 
-    /// Returns the next entry that no lane has got.
+    /// Returns the next entry that no lane has received.
     pub fn next(&mut self) -> io::Result<Option<Entry>> {
         self.spool.as_mut().map_or(Ok(None), Spool::next)
     }
 
-    /// Reads an entry again; `None` if the entry is damaged or gone.
+    /// Rereads an entry; `None` if the entry is damaged or gone.
     pub fn read(&mut self, number: u64) -> io::Result<Option<Entry>> {
         self.spool.as_mut().map_or(Ok(None), |spool| spool.read(EntryNumber(number)))
     }
 }
 
 impl Files {
-    /// Removes the files whose entries are all before this number, which is saved.
+    /// Removes the files whose entries all come before `settled`, a number that has been saved.
     pub fn release(&mut self, settled: u64) -> io::Result<()> {
         self.record = self.record.settled.max(EntryNumber(settled)).into();
         self.spool.as_mut().map_or(Ok(()), |spool| spool.release(EntryNumber(settled)))
@@ -154,19 +154,21 @@ impl Files {
         }
     }
 
-    /// Ends the last file with its numbers, so that the next start sees whether the file is whole.
+    /// Completes the last file with its totals, so that the next start can check whether the file
+    /// is complete.
     pub fn finish(&mut self) -> io::Result<()> {
         self.spool.as_mut().map_or(Ok(()), Spool::finish)
     }
 
-    /// Begins new files, after the old ones have disappeared.
+    /// Starts new files after the old ones have disappeared.
     pub fn begin_again(&mut self) {
         self.record = EntryNumber(self.next_number()).into();
         self.spool = None;
         self.formats.clear();
     }
 
-    /// Returns the entries found damaged since the last call, and their events where known.
+    /// Returns the number of entries found damaged since the last call, and the number of their
+    /// events where known.
     pub fn take_damage(&mut self) -> (u64, u64) {
         let found = self.spool.as_mut().map_or_else(Vec::new, Spool::damage);
         // Unknown damage costs at least one entry.
@@ -176,7 +178,7 @@ impl Files {
         (entries, events)
     }
 
-    /// Counts entries that are shown as damaged.
+    /// Counts entries that are reported as damaged.
     pub fn note_damaged(&mut self, entries: u64) {
         self.damaged_entries += entries;
     }
@@ -203,8 +205,8 @@ impl Files {
     }
 }
 
-/// Appends the routing of a payload, after the size of the payload, which may be less than the size
-/// of its parts. Without a routing nothing is appended.
+/// Appends a payload's size and routing. The size may be less than the size of the payload's parts.
+/// Without a routing, nothing is appended.
 fn put_routing(payload: &Payload, out: &mut Vec<u8>) {
     if let Some(routing) = &payload.routing {
         out.extend_from_slice(&payload.bytes.to_le_bytes());

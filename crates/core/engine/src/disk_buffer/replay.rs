@@ -1,5 +1,5 @@
-//! Gives entries to the lanes: first the returned ones, then those on disk, then those that wait in
-//! memory.
+//! Passes entries to the lanes: first returned entries, then entries on disk, then entries that
+//! wait in memory.
 
 use super::state::{Ended, State};
 use super::window::{Label, Place, Tracked};
@@ -12,22 +12,22 @@ use millstream_spool::Entry;
 use std::io;
 use std::time::Instant;
 
-/// What a lane can get next.
+/// The next entry for a lane, if any.
 enum Next {
-    /// Nothing waits, or the lanes have no room.
+    /// No entry waits, or the lanes have no room.
     Nothing,
-    /// An entry in memory was given to its lane.
+    /// An entry in memory was passed to its lane.
     Dealt,
     /// An entry ended without its lane.
     Ended(Ended),
-    /// An entry is to be read again.
+    /// An entry must be reread.
     ReadAgain(u64),
-    /// The next entry on disk is to be read.
+    /// The next entry on disk must be read.
     Read,
 }
 
 impl Worker {
-    /// Gives entries to the lanes while they have room.
+    /// Passes entries to the lanes while they have room.
     pub fn replay(&mut self) {
         loop {
             let mut state = self.buffer.lock();
@@ -49,7 +49,7 @@ impl Worker {
         }
     }
 
-    /// Reads an entry that a lane has returned; returns whether there may be more.
+    /// Rereads an entry that a lane has returned; returns whether there may be more.
     fn read_again(&mut self, number: u64) -> bool {
         let Some(sink) = self.buffer.lock().sink() else { return false };
         let timer = recorder::start(EventKind::Spool);
@@ -59,7 +59,7 @@ impl Worker {
                 self.payload_of(entry, &*sink)
             }
             Ok(None) => {
-                // The entry was intact at the last read.
+                // The entry was intact when it was last read.
                 let events = self.buffer.lock().events_of(number);
                 self.damaged(1, events);
                 None
@@ -82,7 +82,7 @@ impl Worker {
         true
     }
 
-    /// Reads the next entry, and gives it to its lane if the lane has room.
+    /// Reads the next entry, and passes it to its lane if the lane has room.
     fn read_next(&mut self) -> bool {
         if self.next.is_none() && !self.may_read() {
             return false;
@@ -116,7 +116,7 @@ impl Worker {
                 rate.read(self.now(), bytes);
             }
             state.restore(number, label, payload).paid = Some(paid);
-            // All of this happens under one lock, so that a record counts the entry once.
+            // All of this happens under one lock, so that a record counts the entry exactly once.
             state.view.renew(self.seen());
             state.deal(number, &self.buffer.me);
         }
@@ -124,7 +124,7 @@ impl Worker {
         true
     }
 
-    /// Reads the next entry that no lane has got.
+    /// Reads the next entry that no lane has received.
     fn read_entry(&mut self) -> io::Result<Option<Entry>> {
         let timer = recorder::start(EventKind::Spool);
         let entry = self.files.next()?;
@@ -134,7 +134,7 @@ impl Worker {
         Ok(entry)
     }
 
-    /// Whether the rate limit and the disk allow a read now.
+    /// Returns whether the rate limit and the disk allow a read now.
     fn may_read(&mut self) -> bool {
         if self.read_at.is_some_and(|at| Instant::now() < at) {
             return false;
@@ -147,7 +147,7 @@ impl Worker {
         self.read_at.is_none()
     }
 
-    /// Returns the payload of an entry. If the sink cannot read the entry, it counts as damaged,
+    /// Returns an entry's payload. If the sink cannot read the entry, the entry counts as damaged,
     /// and the result is `None`.
     fn payload_of(&mut self, entry: Entry, sink: &dyn Sink) -> Option<(Label, Payload)> {
         let events = entry.meta.events;
@@ -169,7 +169,7 @@ impl Worker {
     }
 }
 
-/// Recreates the payload of an entry.
+/// Recreates an entry's payload.
 fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String> {
     let Entry { meta, parts, routing, rows } = entry;
     let read = super::files::payload_of(meta.events, parts, &routing, sink);
@@ -187,7 +187,7 @@ fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String>
 }
 
 impl State {
-    /// Finds what a lane can get next. An entry in memory is given to its lane at once. `read` is
+    /// Finds the next entry for a lane. An entry in memory is passed to its lane at once. `read` is
     /// the next entry on disk, if it was read already.
     fn next(&mut self, read: Option<&Entry>, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
         if !self.deals() {
@@ -210,7 +210,7 @@ impl State {
         Next::Dealt
     }
 
-    /// Gives an entry that came back to its lane.
+    /// Passes a returned entry to its lane.
     fn next_again(&mut self, number: u64, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
         let format = self.format();
         let Some(entry) = self.window.get(number) else {
@@ -221,7 +221,7 @@ impl State {
         let has_payload = entry.payload.is_some();
         if entry.is_gone() || entry.label.format != format && entry.place != Place::Disk {
             // The lane has passed the entry on, or the entry was encoded for the sink before a
-            // reload. The source reads it again if it can.
+            // reload. The source rereads it if possible.
             let holds = std::mem::take(&mut entry.holds);
             entry.is_settled = true;
             self.again.remove(&number);
@@ -239,7 +239,7 @@ impl State {
         Next::Dealt
     }
 
-    /// Returns the events of an entry that is not settled.
+    /// Returns the number of events in an unsettled entry.
     fn events_of(&mut self, number: u64) -> u64 {
         self.window.get(number).map_or(0, |entry| entry.events)
     }

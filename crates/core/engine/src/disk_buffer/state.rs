@@ -1,4 +1,4 @@
-//! The state of a disk buffer that its thread, the workers and the lanes share.
+//! The state that a disk buffer's thread, the workers and the lanes share.
 
 use super::files::Files;
 use super::view::{View, age_seconds};
@@ -19,55 +19,55 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long a lane may fail before its entries and all later ones are written.
 const FAILING_MAX: Duration = Duration::from_secs(1);
 
-/// How long an entry may stay in memory before it is written. The time is longer than sinks wait to
-/// fill a request or to spread the load of hosts.
+/// Maximum time for which an entry may stay in memory before it is written. The time is longer than
+/// sinks wait to fill a request or to spread the hosts' load.
 const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How often an entry may be abandoned before it counts as the cause of the panics.
 const ATTEMPTS_MAX: u8 = 3;
 
 pub(super) struct State {
-    /// The files, before the thread takes them.
+    /// The files, until the thread takes them.
     pub files: Option<Files>,
     buffer: Buffer,
     target: Option<Target>,
     format: Arc<str>,
     pub window: Window,
     next_number: u64,
-    /// Number after the last entry that a lane got.
+    /// Number after the last entry that a lane received.
     dealt_until: u64,
-    /// Number of lanes that the sink had when the last dealt entry was encoded; 0 before the first
-    /// entry.
+    /// Number of the sink's lanes when the last dealt entry was encoded; 0 before the first entry.
     dealt_lanes: usize,
     /// Entries to deliver again.
     pub again: BTreeSet<u64>,
     /// The files as the thread last saw them.
     pub view: View,
-    /// The record that is saved.
+    /// The saved record.
     pub saved: DiskBufferRecord,
-    /// Whether everything is to be written and lanes get nothing, because the process ends or the
-    /// sink is removed.
+    /// Whether everything must be written and lanes get nothing, because the process is about to
+    /// exit or the sink is removed.
     is_flushing: bool,
     is_closing: bool,
-    /// Whether entries are to be written.
+    /// Whether there are entries that must be written.
     pub is_writing: bool,
-    /// Whether entries may be in memory that are not to be written.
+    /// Whether there may be entries in memory that need not be written.
     keeps_in_memory: bool,
     pub has_ended: bool,
     pub rate: Option<Rate>,
-    /// Whether the log says that events wait on disk.
+    /// Whether the log has reported that events wait on disk.
     said_to_hold: bool,
     /// Counts the changes that the thread may have to act on.
     pub signals: u64,
 }
 
-/// How an entry ended.
+/// The way in which an entry ended.
 pub(super) enum Ended {
-    /// The segments had been settled before, or the entry is delivered again.
+    /// The segments were settled earlier, or the entry will be delivered again.
     Here,
     /// The segments are settled now.
     Holds(Vec<Hold>, Outcome),
-    /// The entry was abandoned too often and counts as the cause. The segments were settled before.
+    /// The entry was abandoned too often and counts as the cause. The segments were settled
+    /// earlier.
     Poisoned { events: u64 },
 }
 
@@ -133,7 +133,8 @@ impl State {
         self.target.as_ref().map(|target| target.feed.clone())
     }
 
-    /// Whether the buffer may write. A sink whose buffer is in memory by now only empties the disk.
+    /// Returns whether the buffer may write. If the sink's buffer is now configured in memory, the
+    /// disk is only emptied.
     fn writes(&self) -> bool {
         self.buffer.disk.is_some() || self.is_flushing
     }
@@ -142,12 +143,12 @@ impl State {
         self.buffer.disk.is_some_and(|disk| disk.mode == DiskMode::Always)
     }
 
-    /// Returns the lanes that get entries; none while the sink is removed.
+    /// Returns the lanes that receive entries; empty while the sink is removed.
     fn lanes(&self) -> &[Arc<LaneQueue>] {
         self.target.as_ref().map_or(&[], |target| target.lanes.as_slice())
     }
 
-    /// Returns the most bytes that wait in memory.
+    /// Returns the maximum bytes that wait in memory.
     fn share(&self) -> u64 {
         self.target.as_ref().map_or(0, |target| target.share)
     }
@@ -175,13 +176,13 @@ impl State {
         self.target.is_some()
     }
 
-    /// Whether the oldest entries on disk are to be dropped.
+    /// Returns whether the oldest entries on disk must be dropped.
     pub fn drops_oldest(&self) -> bool {
         let drops = self.buffer.when_full == WhenFull::DropOldest && !self.is_in_memory();
         drops && self.is_disk_full() && self.view.unread_entries > 0
     }
 
-    /// Returns what happens while nothing can be written, for the log.
+    /// Returns the log text for what happens while nothing can be written.
     pub fn rule(&self) -> &'static str {
         match self.buffer.when_full {
             WhenFull::Block => "sources wait once its memory is full",
@@ -190,7 +191,7 @@ impl State {
         }
     }
 
-    /// Whether entries wait for their lanes.
+    /// Returns whether entries wait for their lanes.
     pub fn is_behind(&self) -> bool {
         self.view.unread_entries > 0
             || self.window.first_waiting().is_some()
@@ -198,42 +199,42 @@ impl State {
             || !self.is_target_free()
     }
 
-    /// Whether the lanes can get entries, because the lanes before them have ended.
+    /// Returns whether the lanes can receive entries, because the previous lanes have ended.
     fn is_target_free(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.after.iter().all(|lane| lane.has_ended()))
     }
 
-    /// Whether entries wait until the lanes of a replaced sink have ended.
+    /// Returns whether entries wait until the lanes of a replaced sink have ended.
     pub fn waits_for_lanes(&self) -> bool {
         self.has_target() && !self.is_target_free()
     }
 
-    /// Whether lanes get entries.
+    /// Returns whether lanes receive entries.
     pub fn deals(&self) -> bool {
         self.has_target() && !self.is_flushing
     }
 
-    /// Whether the lanes have room for a payload. A single one always fits.
+    /// Returns whether the lanes have room for a payload. A single payload always fits.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Some(target) = &self.target else { return false };
         let queued: u64 = target.lanes.iter().map(|lane| lane.bytes()).sum();
         self.is_target_free() && (queued == 0 || queued + bytes <= target.share)
     }
 
-    /// Lets the lanes know whether an entry waits for them.
+    /// Tells the lanes whether an entry waits for them.
     fn press(&self, waits: bool) {
         for lane in self.lanes() {
             lane.press(BackpressureReason::DiskBuffer, waits);
         }
     }
 
-    /// Whether the disk is full, together with the entries that are to be written.
+    /// Returns whether the disk is full, including the entries that must still be written.
     fn is_disk_full(&self) -> bool {
         let bytes_max = self.buffer.disk.map_or(0, |disk| disk.bytes_max);
         self.view.bytes + self.window.waiting_bytes() >= bytes_max
     }
 
-    /// Whether nothing can be written, so that the rule of a memory buffer applies.
+    /// Returns whether nothing can be written, so that the rules for a memory buffer apply.
     pub fn is_in_memory(&self) -> bool {
         self.buffer.disk.is_none() || self.view.error.is_some()
     }
@@ -244,7 +245,8 @@ impl State {
         let is_disk_full = !self.is_in_memory() && self.is_disk_full();
         let is_feed_full = self.target.as_ref().is_some_and(|target| target.feed.is_full());
         let blocks = self.buffer.when_full == WhenFull::Block;
-        // A disk that works soon takes what fills the memory, so nothing is dropped for it.
+        // A working disk soon takes the entries that fill the memory, so nothing is dropped because
+        // of them.
         is_feed_full || is_memory_full && (blocks || !self.is_in_memory()) || is_disk_full && blocks
     }
 
@@ -263,7 +265,7 @@ impl State {
         let number = self.track(arrived);
         if passes {
             self.deal(number, buffer);
-            // This covers everything that is in the queues or in flight.
+            // This covers everything that is queued or in flight.
             self.window.keep(number, self.share() + bytes);
             self.keeps_in_memory = true;
         } else if self.writes() && self.keeps_in_memory {
@@ -274,20 +276,20 @@ impl State {
         shed
     }
 
-    /// Whether a new payload goes to its lane at once.
+    /// Returns whether a new payload goes to its lane at once.
     fn passes(&self, bytes: u64) -> bool {
         let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
         let is_free = !self.is_always() && !self.is_behind() && self.deals() && !self.is_failing();
         is_free && self.may_deal(lanes, bytes)
     }
 
-    /// Whether a lane has failed for so long that entries must not stay in memory.
+    /// Returns whether a lane has failed for so long that entries must not stay in memory.
     fn is_failing(&self) -> bool {
         let longest = self.lanes().iter().filter_map(|lane| lane.failing_for()).max();
         self.writes() && longest.is_some_and(|failing| failing >= FAILING_MAX)
     }
 
-    /// Lets the thread write entries that have been in memory for too long.
+    /// Makes the thread write entries that have been in memory for too long.
     pub fn write_late(&mut self) {
         let in_memory = |entry: &&Tracked| {
             entry.place == Place::Memory && !entry.is_settled && entry.payload.is_some()
@@ -300,7 +302,8 @@ impl State {
         }
     }
 
-    /// Drops the oldest entries in memory, for a new payload, while nothing can be written.
+    /// Drops the oldest entries in memory to make room for a new payload, while nothing can be
+    /// written.
     fn shed_oldest(&mut self, bytes: u64) -> Shed {
         let is_due = self.buffer.when_full == WhenFull::DropOldest && self.is_in_memory();
         let excess = (self.window.waiting_bytes() + bytes).saturating_sub(self.share());
@@ -317,7 +320,7 @@ impl State {
         Shed { events, holds: shed.into_iter().flat_map(|entry| entry.holds).collect() }
     }
 
-    /// Whether a new payload is dropped.
+    /// Returns whether a new payload is dropped.
     fn sheds(&self, bytes: u64) -> bool {
         if self.buffer.when_full != WhenFull::DropNewest {
             return false;
@@ -329,7 +332,7 @@ impl State {
         }
     }
 
-    /// Adds a payload to the entries that wait; returns the number of the entry.
+    /// Adds a payload to the waiting entries; returns the entry's number.
     fn track(&mut self, arrived: Arrived<'_>) -> u64 {
         let Arrived { source, lane, mut payload, completes } = arrived;
         let range = |(origin, range): (OriginId, Range<u64>)| SourceRange {
@@ -366,7 +369,7 @@ impl State {
         number
     }
 
-    /// Lets the thread write all entries that are only in memory.
+    /// Makes the thread write all entries that are only in memory.
     fn want_all(&mut self) {
         self.is_writing = true;
         self.keeps_in_memory = false;
@@ -385,7 +388,7 @@ impl State {
         }
     }
 
-    /// Lets the thread write an entry that waits.
+    /// Makes the thread write a waiting entry.
     fn want(&mut self, number: u64) {
         self.is_writing = true;
         if let Some(entry) = self.window.get(number) {
@@ -393,7 +396,7 @@ impl State {
         }
     }
 
-    /// Gives an entry in memory to its lane. The lane has room.
+    /// Passes an entry in memory to its lane, which has room.
     pub fn deal(&mut self, number: u64, buffer: &Weak<DiskBuffer>) {
         let (Some(target), Some(ledger)) = (&self.target, buffer.upgrade()) else { return };
         let Some(entry) = self.window.deal(number) else { return };
@@ -408,15 +411,17 @@ impl State {
         target.lanes[lane].push(payload);
     }
 
-    /// Whether a lane may get an entry that was encoded for this number of lanes. With another
-    /// number of lanes an origin has another lane, in which its events must not pass earlier ones.
+    /// Returns whether a lane may receive an entry that was encoded for `lanes` lanes. If the
+    /// number of lanes has changed, an origin uses another lane, in which its events must not
+    /// overtake earlier ones.
     pub fn is_in_turn(&self, lanes: usize) -> bool {
         self.dealt_lanes == 0
             || self.dealt_lanes == lanes
             || self.window.first_unsettled().is_none()
     }
 
-    /// Whether the lanes can get an entry now. The lanes learn of an entry that waits for them.
+    /// Returns whether the lanes can receive an entry now. Tells the lanes if an entry waits for
+    /// them.
     pub fn may_deal(&self, lanes: usize, bytes: u64) -> bool {
         let may = self.has_room(bytes) && self.is_in_turn(lanes);
         self.press(!may);
@@ -447,7 +452,7 @@ impl State {
         if holds.is_empty() {
             return Ended::Poisoned { events };
         }
-        // The source reads the entry again, one half at a time.
+        // The source rereads the entry, one half at a time.
         Ended::Holds(holds, Outcome::Abandoned)
     }
 
@@ -468,7 +473,7 @@ impl State {
         (is_used && record != self.saved).then_some(record)
     }
 
-    /// Describes what is on disk.
+    /// Describes the entries on disk.
     fn record(&self) -> DiskBufferRecord {
         let position = self.settled_until().max(self.saved.position);
         let is_held = |entry: &&Tracked| entry.place == Place::Disk && entry.number >= position;
@@ -485,7 +490,7 @@ impl State {
         record
     }
 
-    /// Returns the events that are not settled.
+    /// Returns the number of unsettled events.
     pub fn events(&self) -> u64 {
         let in_memory = self.window.iter().filter(|entry| !entry.is_settled);
         self.view.unread_events + in_memory.map(|entry| entry.events).sum::<u64>()
@@ -509,17 +514,17 @@ impl State {
         self.flush();
     }
 
-    /// Whether the thread ends once it has written what it can.
+    /// Returns whether the thread exits once it has written what it can.
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
 
-    /// Whether to write and sync without delay.
+    /// Returns whether to write and sync without delay.
     pub fn is_urgent(&self) -> bool {
         self.is_flushing || self.window.waiting_bytes() >= self.share() / 2
     }
 
-    /// Whether the thread has something to do.
+    /// Returns whether the thread has work to do.
     pub fn has_work(&self) -> bool {
         self.is_closing || self.is_writing || self.is_behind() || self.view.bytes > 0
     }
@@ -538,8 +543,8 @@ impl State {
         }
     }
 
-    /// Returns `true` if the buffer has begun to hold events since the last call, and `false` if it
-    /// has delivered all of them.
+    /// Returns `true` if the buffer has started to keep events since the last call, and `false` if
+    /// it has delivered all of them.
     pub fn turns(&mut self) -> Option<bool> {
         let waits = self.view.unread_entries > 0;
         let is_over = !waits && self.window.iter().all(|entry| entry.place != Place::Disk);

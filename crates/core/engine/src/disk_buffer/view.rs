@@ -1,11 +1,12 @@
-//! The state of the files as the thread of a disk buffer last saw it.
+//! The state of a disk buffer's files as its thread last saw it.
 
 use millstream_model::snapshot::DiskBufferSnapshot;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time constant of the growth, in seconds: a rate of a minute says when the disk is full.
+/// Time constant of the growth, in seconds. The rate over about a minute predicts when the disk is
+/// full.
 const GROWTH_SECONDS: f64 = 60.0;
 
 #[derive(Clone, Debug, Default)]
@@ -13,19 +14,19 @@ pub(super) struct View {
     pub folder: PathBuf,
     /// Bytes of the files.
     pub bytes: u64,
-    /// Number of entries that no lane has got.
+    /// Number of entries that no lane has received.
     pub unread_entries: u64,
     /// Number of events in these entries.
     pub unread_events: u64,
-    /// Greater than the number of every durable entry.
+    /// A number greater than the number of every durable entry.
     pub end: u64,
-    /// When the oldest unread entry came, in milliseconds since 1970.
+    /// Arrival time of the oldest unread entry, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
-    /// How the entries are encoded.
+    /// The encodings of the entries.
     pub formats: Vec<Arc<str>>,
-    /// Why nothing can be written or read.
+    /// Reason why nothing can be written or read.
     pub error: Option<String>,
-    /// Entries that could not be read since the start.
+    /// Number of entries that could not be read, since the start.
     pub damaged_entries: u64,
     /// How fast the files grow.
     pub growth: Growth,
@@ -51,7 +52,7 @@ impl View {
         growth.rate += weight * (grown / seconds - growth.rate);
     }
 
-    /// Takes over a newer view of the files, but not its growth.
+    /// Replaces the view of the files with a newer one, but keeps the growth.
     pub fn renew(&mut self, seen: View) {
         *self = View { growth: self.growth, ..seen };
     }
@@ -71,7 +72,8 @@ impl View {
     }
 }
 
-/// Returns the seconds from a time in milliseconds to one in nanoseconds, both since 1970.
+/// Returns the seconds between `since_ms`, in milliseconds since 1970, and `unix_ns`, in
+/// nanoseconds since 1970.
 pub(super) fn age_seconds(since_ms: i64, unix_ns: i64) -> f64 {
     (unix_ns / 1_000_000 - since_ms).max(0) as f64 / 1000.0
 }

@@ -1,5 +1,4 @@
-//! The entries of a disk buffer that are in memory: the entries that lanes have, and the entries
-//! that wait.
+//! A disk buffer's entries in memory: entries that lanes have, and entries that wait.
 
 use crate::index::LaneIndex;
 use millstream_model::{Aside, Hold, Payload};
@@ -7,20 +6,20 @@ use millstream_spool::SourceRange;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Describes the payload of an entry: the origin of its events, and its encoding.
+/// Describes an entry's payload: the origin of its events, and its encoding.
 #[derive(Clone)]
 pub(super) struct Label {
-    /// The lane that the payload was encoded for.
+    /// The lane for which the payload was encoded.
     pub lane: LaneIndex,
-    /// Number of lanes of the sink at that time.
+    /// Number of the sink's lanes at that time.
     pub lanes: usize,
     /// See [`millstream_model::Sink::payload_format`].
     pub format: Arc<str>,
     /// The ranges whose events are in the payload.
     pub ranges: Vec<SourceRange>,
-    /// Whether the payload is the last one of its ranges for the sink.
+    /// Whether this is the last payload that covers its ranges for the sink.
     pub completes: bool,
-    /// When the payload came, in milliseconds since 1970.
+    /// Arrival time of the payload, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Tracked {
     pub bytes: u64,
     /// The payload, unless it is on disk and a lane has it.
     pub payload: Option<Payload>,
-    /// The debts of the segments, until the entry is durable or settled.
+    /// The debts for the segments, until the entry is durable or settled.
     pub holds: Vec<Hold>,
     pub place: Place,
     /// Whether a lane has the entry, or had it.
@@ -40,14 +39,14 @@ pub(super) struct Tracked {
     /// Whether the bytes are counted as kept.
     pub is_kept: bool,
     pub is_settled: bool,
-    /// How often the entry was abandoned.
+    /// How often the entry has been abandoned.
     pub attempts: u8,
-    /// Memory for the payload if it was read from disk.
+    /// Memory for the payload if the payload was read from disk.
     pub paid: Option<Aside>,
 }
 
 impl Tracked {
-    /// Drops the payload if it is kept; returns the number of bytes.
+    /// Drops the payload if it is kept; returns its size in bytes.
     fn let_go(&mut self) -> u64 {
         if !std::mem::take(&mut self.is_kept) {
             return 0;
@@ -56,25 +55,25 @@ impl Tracked {
         self.bytes
     }
 
-    /// Whether the payload is gone, so that only the source can read it again.
+    /// Returns whether the payload is gone, so that only the source can reread it.
     pub fn is_gone(&self) -> bool {
         self.payload.is_none() && self.place == Place::Memory
     }
 
-    /// Whether the entry is durable, or need not be.
+    /// Returns whether the entry is durable, or need not be.
     pub fn is_ready(&self) -> bool {
         matches!(self.place, Place::Disk | Place::Memory)
     }
 }
 
-/// Where the bytes of an entry are.
+/// Where an entry's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Only in memory, and not to be written.
+    /// Only in memory, and need not be written.
     Memory,
-    /// To be written.
+    /// Must be written.
     Wanted,
-    /// Written, not synced.
+    /// Written but not synced.
     Appended,
     /// Durable.
     Disk,
@@ -84,7 +83,7 @@ pub(super) enum Place {
 #[derive(Default)]
 pub(super) struct Window {
     entries: VecDeque<Tracked>,
-    /// Bytes of the entries that no lane has.
+    /// Bytes of the entries that no lane has received.
     waiting_bytes: u64,
     /// Bytes of the payloads that are kept although lanes have them.
     kept_bytes: u64,
@@ -97,7 +96,7 @@ impl Window {
         self.entries.is_empty()
     }
 
-    /// Returns the bytes of the entries that no lane has.
+    /// Returns the bytes of the entries that no lane has received.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
@@ -109,7 +108,7 @@ impl Window {
         self.entries.push_back(entry);
     }
 
-    /// Adds an entry that was read from disk. Entries that came later may wait in memory.
+    /// Adds an entry that was read from disk. Entries that arrived later may wait in memory.
     pub fn restore(&mut self, entry: Tracked) -> &mut Tracked {
         let index = self.entries.partition_point(|other| other.number < entry.number);
         self.waiting_bytes += entry.bytes;
@@ -130,13 +129,13 @@ impl Window {
         self.entries.iter_mut()
     }
 
-    /// Returns the first entry that no lane has. Lanes get entries in order.
+    /// Returns the first entry that no lane has received. Lanes receive entries in order.
     pub fn first_waiting(&self) -> Option<&Tracked> {
         self.entries.get(self.entries.partition_point(|entry| entry.is_dealt))
     }
 
-    /// Returns the number before which every entry is settled; `None` without entries.
-    /// `dealt_until` is the number after the last entry that a lane got.
+    /// Returns the number before which every entry is settled; `None` if there are no entries.
+    /// `dealt_until` is the number after the last entry that a lane received.
     ///
     /// An entry that waits in memory may come before an entry that was read from disk, if it was
     /// encoded for a sink that is configured again.
@@ -145,13 +144,13 @@ impl Window {
         Some(if first.is_dealt { first.number } else { first.number.min(dealt_until) })
     }
 
-    /// Returns the number of the first entry that a lane has and that is not settled. Settled
-    /// entries at the front have been removed.
+    /// Returns the number of the first unsettled entry that a lane has. Settled entries at the
+    /// front have been removed.
     pub fn first_unsettled(&self) -> Option<u64> {
         self.entries.front().filter(|entry| entry.is_dealt).map(|entry| entry.number)
     }
 
-    /// Notes that a lane gets an entry; returns the entry.
+    /// Records that a lane receives an entry; returns the entry.
     pub fn deal(&mut self, number: u64) -> Option<&mut Tracked> {
         let index = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
         let entry = self.entries.get_mut(index)?;
@@ -161,9 +160,9 @@ impl Window {
         Some(entry)
     }
 
-    /// Keeps the payload of an entry that a lane has. If more than `bytes_max` are kept, the oldest
-    /// payloads are dropped: their lanes have passed them on, for example to a file that is synced
-    /// later.
+    /// Keeps the payload of an entry that a lane has. If more than `bytes_max` bytes are kept, the
+    /// oldest payloads are dropped, because their lanes have passed them on, for example to a file
+    /// that is synced later.
     pub fn keep(&mut self, number: u64, bytes_max: u64) {
         let bytes = self.get(number).map_or(0, |entry| {
             entry.is_kept = true;
@@ -179,7 +178,7 @@ impl Window {
         }
     }
 
-    /// Stops counting the bytes of an entry as kept, because it is settled or will be written.
+    /// Stops counting an entry's bytes as kept, because the entry is settled or will be written.
     pub fn uncount(&mut self, number: u64) {
         let Some(entry) = self.get(number) else { return };
         let bytes = if std::mem::take(&mut entry.is_kept) { entry.bytes } else { 0 };

@@ -1,4 +1,4 @@
-//! The thread of a disk buffer. It writes and syncs entries, gives them to the lanes, and removes
+//! A disk buffer's thread, which writes and syncs entries, passes them to the lanes, and removes
 //! files.
 
 use super::DiskBuffer;
@@ -20,16 +20,16 @@ const SYNC_AFTER: Duration = Duration::from_millis(100);
 /// Bytes after which written entries are synced at once.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// Most bytes that are written before the thread does something else.
+/// Maximum bytes to write before the thread does other work.
 const WRITE_BYTES: u64 = 4 << 20;
 
-/// Pause after a failure of the disk.
+/// Pause after a disk failure.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How often the thread checks whether the lanes of a replaced sink have ended.
 const LANES_LOOK: Duration = Duration::from_millis(20);
 
-/// How often the thread looks for room in the lanes while entries wait. Lanes that are older than
+/// How often the thread checks for room in the lanes while entries wait. Lanes that are older than
 /// the buffer do not wake the thread.
 const ROOM_LOOK: Duration = Duration::from_millis(100);
 
@@ -43,20 +43,20 @@ struct Due {
 pub(super) struct Worker {
     pub buffer: Arc<DiskBuffer>,
     pub files: Files,
-    /// The next entry on disk, if it was read and no lane had room.
+    /// The next entry on disk, if it was read while no lane had room.
     pub next: Option<Entry>,
-    /// Numbers of the entries that are written and not synced.
+    /// Numbers of the entries that are written but not synced.
     appended: Vec<u64>,
     appended_bytes: u64,
     appended_since: Option<Instant>,
     /// When the disk may be tried again after a failure.
     pub retry_at: Option<Instant>,
-    /// Why the disk failed.
+    /// Reason why the disk failed.
     pub error: Option<String>,
     /// When the next entry may be read, after a failed read or because of the rate limit.
     pub read_at: Option<Instant>,
     started: Instant,
-    /// Number before which files are removed.
+    /// Files whose entries all come before this number have been removed.
     released: u64,
 }
 
@@ -105,7 +105,7 @@ impl Worker {
         self.publish();
     }
 
-    /// Whether the disk failed a moment ago.
+    /// Returns whether the disk failed a moment ago.
     pub fn is_paused(&self) -> bool {
         self.retry_at.is_some_and(|at| Instant::now() < at)
     }
@@ -145,9 +145,9 @@ impl Worker {
         }
     }
 
-    /// Saves the record of the disk without entries that are about to be dropped, so that a start
-    /// after a kill does not count them as damaged. If the disk fails, the next start may count
-    /// them.
+    /// Saves the record of the disk without the entries that are about to be dropped, so that a
+    /// restart after a kill does not count them as damaged. If the disk fails, the next start may
+    /// count them.
     fn save_without(&self, oldest: &OldestEntries) {
         let mut state = self.buffer.lock();
         let view = &mut state.view;
@@ -205,8 +205,8 @@ impl Worker {
     }
 
     /// Marks the written entries as durable. While the lanes have room and no entry on disk comes
-    /// first, they get the entries from memory; the others are read from disk later. Returns the
-    /// debts that are settled.
+    /// first, the lanes get the entries from memory; the other entries are read from disk later.
+    /// Returns the debts that are settled.
     fn make_durable(&mut self) -> Vec<Hold> {
         let mut state = self.buffer.lock();
         let mut is_behind = self.next.is_some() || state.view.unread_entries > 0;
@@ -228,7 +228,7 @@ impl Worker {
         holds
     }
 
-    /// Removes files whose entries are all settled, once the record says so.
+    /// Removes files whose entries are all settled, once the saved record says so.
     fn release(&mut self) {
         let committed = self.buffer.lock().saved.position;
         if committed <= self.released {
@@ -259,7 +259,7 @@ impl Worker {
         self.report(format!("the disk buffer cannot read: {error}"));
     }
 
-    /// Pauses after a failure. Entries that were written and not synced are written again.
+    /// Pauses after a failure. Entries that were written but not synced are rewritten.
     fn failed(&mut self, what: &'static str, error: &io::Error) {
         self.write_again();
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
@@ -270,7 +270,7 @@ impl Worker {
     }
 
     /// Counts the unread entries as damaged, because the files or their folder have disappeared,
-    /// and begins new files.
+    /// and starts new files.
     fn begin_again(&mut self) {
         let view = self.files.view();
         if view.unread_entries > 0 {
@@ -281,7 +281,7 @@ impl Worker {
         self.publish();
     }
 
-    /// Lets the entries that were written and not synced be written again.
+    /// Schedules entries that were written but not synced to be rewritten.
     fn write_again(&mut self) {
         self.buffer.lock().unwritten();
         self.appended.clear();
@@ -300,7 +300,7 @@ impl Worker {
         self.error = Some(text);
     }
 
-    /// Forgets a failure after which nothing is left to write or to read.
+    /// Forgets a failure if nothing is left to write or read.
     fn forget_error(&mut self) {
         let state = self.buffer.lock();
         let is_done = !state.is_writing && state.is_empty();
@@ -329,7 +329,7 @@ impl Worker {
         }
     }
 
-    /// Publishes what is on disk, and reports damaged entries.
+    /// Publishes the state of the disk, and reports damaged entries.
     pub fn publish(&mut self) {
         let (entries, events) = self.files.take_damage();
         if entries > 0 {
@@ -340,7 +340,7 @@ impl Worker {
         self.buffer.publish(&state);
     }
 
-    /// Whether the thread ends, because nothing more can be written.
+    /// Returns whether the thread must exit, because nothing more can be written.
     fn ends(&self) -> bool {
         let state = self.buffer.lock();
         state.is_closing() && (self.error.is_some() || state.is_durable())
@@ -353,7 +353,7 @@ impl Worker {
             log::debug!("sink {}: disk buffer: {error}", self.buffer.sink_id);
         }
         let Worker { buffer, files, .. } = self;
-        // The lock on the folder must be free before the folder is opened again.
+        // The lock on the folder must be free before the folder is reopened.
         drop(files);
         buffer.lock().has_ended = true;
     }
@@ -390,7 +390,7 @@ impl State {
         }
     }
 
-    /// Marks an entry that was written as durable; returns whether it waits for its lane.
+    /// Marks a written entry as durable; returns whether it waits for its lane.
     fn synced(&mut self, number: u64, holds: &mut Vec<Hold>) -> bool {
         let Some(entry) = self.window.get(number) else { return false };
         entry.place = Place::Disk;
@@ -401,18 +401,19 @@ impl State {
         !entry.is_dealt
     }
 
-    /// Whether a lane has room for an entry that waits.
+    /// Returns whether a lane has room for a waiting entry.
     fn may_deal_from_memory(&mut self, number: u64) -> bool {
         let entry = self.window.get(number).map(|entry| (entry.label.lanes, entry.bytes));
         self.deals() && entry.is_some_and(|(lanes, bytes)| self.may_deal(lanes, bytes))
     }
 
-    /// Forgets the durable entries that no lane has. They are read from disk in their turn.
+    /// Forgets the durable entries that no lane has received. They are read from disk when their
+    /// turn comes.
     fn leave_to_disk(&mut self) {
         drop(self.window.remove(|entry| entry.place == Place::Disk && !entry.is_dealt));
     }
 
-    /// Notes that the entries that were written and not synced are not on disk.
+    /// Records that the entries that were written but not synced are not on disk.
     fn unwritten(&mut self) {
         self.is_writing = true;
         for entry in self.window.iter_mut() {

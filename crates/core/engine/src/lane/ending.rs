@@ -1,4 +1,4 @@
-//! The end of a lane before the agent ends: a reload removes the sink, the lane panics, or the lane
+//! Ending a lane before the agent stops: a reload removes the sink, the lane panics, or the lane
 //! never opens.
 
 use super::{LaneDriver, LaneQueue, LastError, Paused};
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
-/// Error type of an endpoint that is only slow.
+/// Error type for an endpoint that is only slow.
 const THROTTLED: &str = "throttled";
 
-/// Progress of a lane's end.
+/// Progress towards a lane's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
     Runs,
     /// The lane no longer retries, and returns its payloads.
     LetGo,
-    /// The lane has nothing left; a sink may write to the same place.
+    /// The lane has nothing left; another sink may write to the same place.
     Ended,
 }
 
 impl LaneQueue {
-    /// Ends the lane without a delivery of its payloads, which are returned. The lane waits for a
-    /// call of the sink in progress, because a late write would land between the writes of a
+    /// Ends the lane without delivering its payloads, which are returned. If a call to the sink is
+    /// in progress, the lane waits for it, because a late write would land between the writes of a
     /// successor.
     pub fn let_go(&self) {
         self.phase.send_if_modified(|phase| {
@@ -38,11 +38,11 @@ impl LaneQueue {
     }
 
     pub(super) async fn letting_go(&self) {
-        // This fails only without a sender, and `self` holds one.
+        // This fails only without a sender, and `self` owns one.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::LetGo).await;
     }
 
-    /// Whether the lane has ended.
+    /// Returns whether the lane has ended.
     pub fn has_ended(&self) -> bool {
         *self.phase.borrow() == Phase::Ended
     }
@@ -52,24 +52,24 @@ impl LaneQueue {
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ended).await;
     }
 
-    /// Whether the lane delivers, as far as the engine knows.
+    /// Returns whether the lane delivers, as far as the engine can tell.
     pub fn gets_on(&self) -> bool {
         self.started.load(Ordering::Relaxed) && self.lock().error.is_none()
     }
 
-    /// Whether the lane is asked to end.
+    /// Returns whether the lane is asked to end.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether the lane has something to deliver.
+    /// Returns whether the lane has something to deliver.
     pub fn owes(&self) -> bool {
         self.bytes() > 0 || !self.lock().taken.is_empty()
     }
 
-    /// Whether the last attempt failed and no other can succeed before `deadline`, as far as the
-    /// engine knows. An endpoint that asks for fewer requests can succeed if its pause ends before
-    /// the deadline.
+    /// Returns whether the last attempt failed and no other can succeed before `deadline`, as far
+    /// as the engine can tell. An endpoint that asks for fewer requests can succeed if its pause
+    /// ends before the deadline.
     pub fn is_failing(&self, deadline: Instant) -> bool {
         let fails = |error: &LastError| error.kind != THROTTLED || error.next >= deadline;
         self.lock().error.as_ref().is_some_and(fails)
@@ -80,7 +80,7 @@ impl LaneQueue {
         self.phase.send_replace(Phase::Ended);
     }
 
-    /// Waits until the lanes `before` have ended, or this one is asked to end.
+    /// Waits until the lanes in `before` have ended, or this lane is asked to end.
     pub(super) async fn wait_for(&self, before: &[Arc<LaneQueue>]) {
         for lane in before {
             tokio::select! {
@@ -92,8 +92,8 @@ impl LaneQueue {
 }
 
 impl LaneDriver {
-    /// Returns the payloads in flight and the taken ones, whose outcome is unknown after a panic. A
-    /// lane that is let go also returns the payloads in its queue.
+    /// Returns the payloads in flight and the accepted payloads, whose outcome is unknown after a
+    /// panic. A lane that is let go also returns the payloads in its queue.
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();
@@ -112,7 +112,7 @@ impl LaneDriver {
         }
     }
 
-    /// Counts the bytes in the queue again, because a panic has dropped the payload in delivery.
+    /// Recounts the bytes in the queue, because a panic has dropped the payload in delivery.
     pub(super) fn recount(&self) {
         let queued = self.queue.lock().queue.iter().map(Payload::queue_bytes).sum();
         self.queue.bytes.store(queued, Ordering::Relaxed);
@@ -121,9 +121,9 @@ impl LaneDriver {
 }
 
 impl LaneDriver {
-    /// Reads the saved state, and retries until that succeeds. Without the state a sink cannot tell
-    /// which part of its output is unsettled. `None` if the lane is let go, or closed with an empty
-    /// queue, first.
+    /// Reads the saved state, and retries until that succeeds. Without the state, a sink cannot
+    /// tell which part of its output is unsettled. `None` if the lane is let go first, or is closed
+    /// with an empty queue.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
         let mut backoff = Backoff::default();
         loop {
@@ -136,7 +136,8 @@ impl LaneDriver {
         }
     }
 
-    /// Pauses before the next attempt; `None` if the lane is let go, or closed with an empty queue.
+    /// Pauses before the next attempt; `None` if the lane is let go, or is closed with an empty
+    /// queue.
     pub(super) async fn pause_unless_ended(
         &self,
         error: &DeliverError,

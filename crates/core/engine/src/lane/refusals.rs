@@ -1,4 +1,4 @@
-//! Events that an endpoint refused, which go to the feed of the sink.
+//! Events that an endpoint refused, which go to the sink's feed.
 
 use super::LaneDriver;
 use millstream_model::{FeedEvent, Refused};
@@ -10,7 +10,7 @@ const FEED_LOOK: Duration = Duration::from_millis(10);
 
 impl LaneDriver {
     /// Passes a refused event on. The segment stays unsettled until every reader has the event. A
-    /// payload that was encoded before there was a reader is read again.
+    /// payload that was encoded before there was a reader is reread.
     pub(super) fn pass_on(&self, refused: Refused) {
         let mut state = self.queue.lock();
         let index = refused.payload.wrapping_sub(state.first_sent) as usize;
@@ -26,7 +26,7 @@ impl LaneDriver {
         self.feed.push(event);
     }
 
-    /// Returns when to check again whether the feed has room, if it has none.
+    /// Returns when to check the feed for room again, if it has none now.
     pub(super) fn feed_look(&self) -> Option<Instant> {
         self.feed.is_full().then(|| Instant::now() + FEED_LOOK)
     }

@@ -3,9 +3,9 @@
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Tokens that arrive at a steady rate up to a limit. A caller may spend more tokens than there
-/// are, because a reader of blocks knows the cost only afterwards. The bucket is then in debt, and
-/// the next reader waits until the debt is repaid.
+/// Tokens that arrive at a steady rate up to a limit. A caller may spend more tokens than are
+/// available, because a reader of blocks knows the cost only afterwards. The bucket is then in
+/// debt, and the next reader waits until the debt is repaid.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     per_second: f64,
@@ -15,25 +15,25 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a full bucket of `most` tokens. `per_second` must be positive.
+    /// Creates a full bucket with `most` tokens. `per_second` must be positive.
     pub fn new(per_second: f64, most: f64) -> Bucket {
         Bucket { per_second, most, tokens: most, filled: EngineTime::ZERO }
     }
 
-    /// Returns the rate.
+    /// Returns the rate in tokens per second.
     pub fn per_second(&self) -> f64 {
         self.per_second
     }
 
-    /// Spends tokens, possibly into debt. Tokens that have arrived since the last call pay first,
-    /// before the bucket overflows.
+    /// Spends tokens, possibly going into debt. Tokens that have arrived since the last call pay
+    /// first, before the bucket overflows.
     pub fn spend(&mut self, now: EngineTime, tokens: f64) {
         let came = (now - self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + came - tokens).min(self.most);
         self.filled = self.filled.max(now);
     }
 
-    /// Returns the time until the debt is repaid; zero without debt.
+    /// Returns the time until the debt is repaid; zero if there is no debt.
     pub fn wait(&mut self, now: EngineTime) -> Duration {
         self.spend(now, 0.0);
         Duration::try_from_secs_f64((-self.tokens / self.per_second).max(0.0))
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(bucket.wait(later), Duration::ZERO);
         bucket.spend(later, 100.0 + 10.0);
         assert_eq!(bucket.wait(later), 10 * MS);
-        // A clock read late by another thread adds nothing twice.
+        // If another thread reads the clock late, no tokens are added twice.
         assert_eq!(bucket.wait(earlier), 10 * MS);
         assert_eq!(bucket.wait(later + MS), 9 * MS);
     }

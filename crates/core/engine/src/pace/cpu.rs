@@ -4,8 +4,8 @@ use super::bucket::Bucket;
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Unused CPU time that the process may catch up, as time of the allowed cores: long enough not to
-/// interrupt jobs, and short enough for the burst to go unnoticed.
+/// Unused CPU time that the process may catch up on, as time on the allowed cores: long enough not
+/// to interrupt jobs, and short enough for the burst to go unnoticed.
 const BURST: Duration = Duration::from_millis(200);
 
 /// Limits the process to a number of cores. The allowance of CPU time grows with the wall clock.
@@ -17,13 +17,13 @@ pub struct CpuCeiling {
 }
 
 impl CpuCeiling {
-    /// Creates a limit of `cores`, which must be positive.
+    /// Creates a limit of `cores` cores, which must be positive.
     pub fn new(cores: f64) -> CpuCeiling {
         CpuCeiling { bucket: Bucket::new(cores, cores * BURST.as_secs_f64()), used: None }
     }
 
-    /// Returns how long the process must not start new work from `now` on, given `used` CPU time
-    /// since its start; zero if it may.
+    /// Returns how long after `now` the process must not start new work, given `used` CPU time
+    /// since its start; zero if it may start work.
     pub fn wait(&mut self, now: EngineTime, used: Duration) -> Duration {
         let before = self.used.unwrap_or(used);
         let spent = used.saturating_sub(before);
@@ -37,7 +37,8 @@ impl CpuCeiling {
 mod tests {
     use super::*;
 
-    /// Returns the CPU time used in `seconds` by `threads` that always have a job of this length.
+    /// Returns the CPU time used in `seconds` by `threads` threads that always have a job of length
+    /// `job`.
     fn used_in(seconds: u64, cores: f64, threads: u32, job: Duration) -> f64 {
         let mut ceiling = CpuCeiling::new(cores);
         let mut now = EngineTime::ZERO;
@@ -59,7 +60,7 @@ mod tests {
             let used = used_in(100, cores, threads, job);
             assert!((cores * 0.98..cores * 1.02).contains(&used), "{cores}: {used}");
         }
-        // Long jobs, as with a slow disk, are paid for later.
+        // Long jobs, such as with a slow disk, are paid for later.
         let used = used_in(100, 0.5, 2, Duration::from_millis(700));
         assert!((0.45..0.55).contains(&used), "{used}");
     }

@@ -1,10 +1,10 @@
-//! The pause of a source that a transform asks for.
+//! A source's pause at a transform's request.
 
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// The time in which a source does not read, because a transform has asked for a pause. Pauses that
-/// overlap are one.
+/// The time in which a source does not read, because a transform has asked for a pause. Overlapping
+/// pauses count as one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pause {
     since: EngineTime,
@@ -12,7 +12,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Begins a pause, or extends the current one; returns the length of a pause that has ended and
+    /// Starts a pause, or extends the current one; returns the length of a pause that has ended and
     /// was not counted.
     pub fn extend(&mut self, now: EngineTime, pause: Duration) -> Duration {
         let ended = self.ask(now).unwrap_or_default();
@@ -23,8 +23,8 @@ impl Pause {
         ended
     }
 
-    /// Returns how long the source must not read from `now` on, or `Ok` with the length of the
-    /// pause that has ended. That length is returned once.
+    /// Returns how long after `now` the source must not read as the error, or `Ok` with the length
+    /// of the pause that has ended. That length is returned once.
     pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         if now < self.until {
             return Err(self.until - now);
@@ -34,7 +34,7 @@ impl Pause {
         Ok(waited)
     }
 
-    /// Returns how long the pause has lasted; `None` if there is none.
+    /// Returns how long the current pause has lasted; `None` if there is none.
     pub fn lasted(&self, now: EngineTime) -> Option<Duration> {
         (now < self.until).then(|| now - self.since)
     }

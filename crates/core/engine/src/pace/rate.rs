@@ -1,15 +1,15 @@
-//! The rate limit of a source.
+//! A source's rate limit.
 
 use super::bucket::Bucket;
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Unused time that a source may catch up: after an idle or blocked time it reads this much of its
-/// rate at once.
+/// Unused time that a source may catch up on, in seconds. After an idle or blocked time, the source
+/// reads this much of its rate at once.
 const BURST_SECONDS: f64 = 1.0;
 
-/// Limits a source to a rate. A block may exceed the remaining budget; it is read whole, and the
-/// source waits longer for the next block. Nothing is dropped.
+/// Limits a source to a rate. A block may exceed the remaining budget; the block is read whole, and
+/// the source waits longer for the next one. Nothing is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     bucket: Bucket,
@@ -23,8 +23,8 @@ impl Rate {
         Rate { bucket: Bucket::new(per_second, per_second * BURST_SECONDS), waiting_since: None }
     }
 
-    /// Returns how long the source must not read from `now` on, or `Ok` with the time that it has
-    /// waited.
+    /// Returns how long after `now` the source must not read as the error, or `Ok` with the time
+    /// that it has waited.
     pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         let wait = self.bucket.wait(now);
         if wait.is_zero() {
@@ -45,7 +45,7 @@ impl Rate {
         self.bucket.per_second()
     }
 
-    /// Records that `bytes` were read after the limit allowed it.
+    /// Records that `bytes` were read after the limit allowed the read.
     pub fn read(&mut self, now: EngineTime, bytes: u64) {
         self.bucket.spend(now, bytes as f64);
     }

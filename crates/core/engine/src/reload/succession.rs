@@ -1,4 +1,4 @@
-//! Which sinks of the next topology follow which of the last one.
+//! Finds the sinks in the next topology that succeed sinks in the previous one.
 
 use crate::blueprint::{Parts, SinkPart, SinkPlace};
 use crate::core::{Core, IsKept, SinkSlot};
@@ -22,9 +22,11 @@ pub(super) struct Succession<'a> {
 
 impl<'a> Succession<'a> {
     /// Assigns indices to the sinks of the next topology. A sink with changed options keeps its
-    /// index: its successor answers for what is in flight.
+    /// index, because its successor is responsible for the data in flight.
     ///
-    /// # Errors No index is free.
+    /// # Errors
+    ///
+    /// Returns an error if no index is free.
     pub fn places(&self) -> Result<Vec<SinkPlace>, EngineError> {
         let sinks = &self.parts.sinks;
         let before = sinks.iter().filter_map(|part| self.before(part));
@@ -64,7 +66,7 @@ impl<'a> Succession<'a> {
         retired.find_map(|sink| sink.disk())
     }
 
-    /// Returns the removed sinks whose ids come back.
+    /// Returns the removed sinks whose ids are in use again.
     pub fn returning(&self) -> Vec<Arc<Retired>> {
         let is_new = |id: &str| {
             let is_part = self.parts.sinks.iter().any(|part| part.id == id);
@@ -73,7 +75,7 @@ impl<'a> Succession<'a> {
         self.retired.iter().filter(|sink| is_new(sink.id())).cloned().collect()
     }
 
-    /// Returns the running sink with the id of a part.
+    /// Returns the running sink with the same id as a part.
     fn before(&self, part: &SinkPart) -> Option<&'a SinkSlot> {
         let mut sinks = self.old.nodes().sinks();
         sinks.find(|(node, _)| *node.id == *part.id).map(|(_, slot)| slot)

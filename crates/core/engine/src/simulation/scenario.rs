@@ -1,4 +1,4 @@
-//! The scenario of a run of the simulation: the topology, the faults and the reloads.
+//! The scenario for a simulation run: the topology, the faults and the reloads.
 
 use crate::blueprint::{Blueprint, SinkPart, SourcePart, TransformPart};
 use crate::buffer::Buffer;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What happens in one run.
+/// The topology and the faults of one run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
@@ -34,13 +34,13 @@ pub struct Scenario {
     pub rate_limit: Option<u64>,
     /// One step in this many is a reload; 0 for none.
     pub reload_one_in: u64,
-    /// Most reloads of a life.
+    /// Maximum number of reloads per life.
     pub reloads_max: u32,
     /// The sink that refuses some lines, which go to [`LETTERS`].
     pub refuser: Option<usize>,
-    /// Whether the sink for refused lines is stalled until the first sink has everything.
+    /// Whether the sink for refused lines is stalled until the first sink has received everything.
     pub letters_stall: bool,
-    /// Whether the sink for results is stalled until the first sink has everything.
+    /// Whether the sink for results is stalled until the first sink has received everything.
     pub results_stall: bool,
     /// Whether a merge transform counts the lines; its results go to [`RESULTS`].
     pub counts: Option<MergeBehavior>,
@@ -81,8 +81,8 @@ fn draw_sink(random: &mut Rng) -> SinkBehavior {
         panics_one_in: if panics { 20 } else { 0 },
         syncs: random.u64(..2) == 0,
         sends: random.u64(..3) == 0,
-        // Payloads that come back, together with panics that return all others, would prevent
-        // progress.
+        // Payloads that come back, together with panics that return all other payloads, would
+        // prevent progress.
         unordered: !panics && random.u64(..3) == 0,
         delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
         sync_delay: Duration::ZERO,
@@ -99,7 +99,8 @@ fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usi
         behaviors[sink].refuses_one_in = 1 + random.u64(..6);
     }
     if is_busy {
-        // Results and refused lines wait, so that a reload or a kill finds some; and some come back.
+        // Results and refused lines wait, so that a reload or a kill finds some, and some of them
+        // come back.
         for sink in [LETTERS, RESULTS] {
             let panics_one_in = 10 * random.u64(1..3);
             let delay = Duration::from_millis(random.u64(..200));
@@ -114,7 +115,7 @@ impl Scenario {
     /// Draws a scenario.
     pub fn draw(seed: u64) -> Scenario {
         let mut random = Rng::with_seed(seed);
-        // Every other run is short and has many faults that only show together with others.
+        // Every other run is short and has many faults, some of which show only in combination.
         let is_busy = seed % 2 == 1;
         let lines_max = if is_busy { 80 } else { 200 };
         let origins = 1 + random.u64(..4) as usize;
@@ -141,8 +142,8 @@ impl Scenario {
                 (false, 0) => 20 + random.u64(..100),
                 _ => 0,
             },
-            // Endless reloads, as often as in a busy run, would return the payloads of slow sinks
-            // before they are settled.
+            // Endless reloads, as frequent as in a busy run, would return the payloads of slow
+            // sinks before they are settled.
             reloads_max: if is_busy { 20 } else { u32::MAX },
             operator: (random.u64(..3) > 0).then(|| Operator::draw(&mut random)),
             refuser,
@@ -158,13 +159,13 @@ impl Scenario {
     }
 
     pub fn is_ordered(&self, sink: usize) -> bool {
-        // Lines that a panic in a delivery abandons, or that a changed sink returns, arrive again
-        // later. Lines that an operator gave up may pass when they are read again.
+        // Lines that a panic during a delivery abandons, or that a changed sink returns, arrive
+        // again later. Lines that an operator gave up on may pass when they are reread.
         let is_changed = self.reload_one_in > 0 && !matches!(sink, 0 | 3);
         let is_reread = self.kills > 0 || self.revokes_one_in > 0 || self.reload_one_in > 0;
         let may_pass = sink == 3 && is_reread && self.operator.is_some_and(|o| o.gives_up());
         let SinkBehavior { panics_one_in, sends, unordered, .. } = self.behaviors[sink];
-        // The payloads of the sink may also come back undelivered.
+        // The sink's payloads may also come back undelivered.
         let is_unordered = sends && unordered;
         panics_one_in == 0 && !is_changed && !may_pass && !is_unordered
     }
@@ -232,12 +233,12 @@ pub struct Operator {
     pub deadline: Option<Duration>,
     pub passes_expired: bool,
     pub panics_one_in: u64,
-    /// One call in this many hangs, without a deadline until the first sink has everything; 0 for
-    /// none.
+    /// One call in this many hangs, and without a deadline it hangs until the first sink has
+    /// received everything; 0 for none.
     pub hangs_one_in: u64,
     /// Number of hanging calls after which no more calls are made.
     pub hanging_max: Option<usize>,
-    /// Longest time that other calls take, in milliseconds.
+    /// Maximum time that other calls take, in milliseconds.
     pub delay_ms_max: u64,
 }
 
@@ -263,10 +264,10 @@ impl Operator {
     }
 }
 
-/// Lines that an operator gave up on purpose, over all lives.
+/// Lines that an operator gave up on deliberately, over all lives.
 pub type GivenUp = Arc<Mutex<HashSet<String>>>;
 
-/// An operator. The simulation lets its calls take time and hang.
+/// An operator whose calls the simulation lets take time and hang.
 struct Faulty {
     operator: Operator,
     given_up: GivenUp,
@@ -342,7 +343,7 @@ pub struct Shape {
     pub transforms: u64,
     /// The number of a third sink, if there is one.
     pub third_sink: Option<u64>,
-    /// Whether there is one more transform.
+    /// Whether there is an additional transform.
     pub watched: bool,
     /// Whether refused lines are read.
     pub keeps_letters: bool,
@@ -378,7 +379,7 @@ impl Shape {
         Shape { source, second_sink, transforms, third_sink, watched, keeps_letters, counter }
     }
 
-    /// Whether the reload keeps a component unchanged.
+    /// Returns whether the reload keeps a component unchanged.
     pub fn keeps(self, before: Shape, id: &str) -> bool {
         match id {
             "log" => self.source == before.source,

@@ -1,4 +1,4 @@
-//! The components that a topology keeps of its predecessor at a reload.
+//! The components that a topology takes over from its predecessor during a reload.
 
 use super::Assembly;
 use crate::blueprint::{SinkPart, wake_for_room};
@@ -17,8 +17,8 @@ impl Assembly<'_> {
         node.filter(|_| (self.kept)(kind, id)).cloned()
     }
 
-    /// Returns the counters of a component. A predecessor of the same id and type shares them, so
-    /// that the events that it counts at its end are visible.
+    /// Returns a component's counters. A predecessor with the same id and type shares these
+    /// counters, so that events it counts while shutting down still show up.
     pub fn counters(&self, kind: Kind, id: &str, type_name: &str) -> Arc<Counters> {
         for node in self.old.nodes().iter() {
             if node.kind == kind && *node.id == *id && node.type_name == type_name {
@@ -33,10 +33,13 @@ impl Assembly<'_> {
         Arc::new(Counters::of(id))
     }
 
-    /// Returns the disk buffer of a sink: the one that the sink takes over, or one that is on disk,
-    /// or a new one if the sink configures it.
+    /// Returns a sink's disk buffer: the buffer that the sink takes over, or one that exists on
+    /// disk, or a new one if the sink's configuration asks for it.
     ///
-    /// # Errors The disk buffer cannot be opened, or the sink cannot send what is in it.
+    /// # Errors
+    ///
+    /// Returns an error if the disk buffer cannot be opened, or if the sink cannot send its
+    /// entries.
     pub fn disk_buffer(
         &self,
         id: &Arc<str>,
@@ -49,7 +52,7 @@ impl Assembly<'_> {
         let folder = store.disk_buffer_dir(id);
         let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
         let record = store.disk_buffer(id).map_err(unknown)?;
-        // A folder that has disappeared must be opened, too, so that its entries are counted as
+        // A folder that has disappeared must be opened too, so that its entries are counted as
         // lost.
         let is_used = folder.exists() || record.entries > 0;
         let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || is_used;
@@ -76,7 +79,8 @@ impl Assembly<'_> {
         Ok(Some(disk))
     }
 
-    /// Returns the slot of a source that is kept. A source that a sink feeds is kept with the sink.
+    /// Returns the slot of a source that is kept. If a sink feeds the source, the source is kept
+    /// together with that sink.
     pub fn kept_source(&self, id: &str, fed: Option<&Fed>) -> Option<&SourceSlot> {
         let feeder = fed.map(|fed| &fed.feeder);
         let is_same = |slot: &&SourceSlot| {
@@ -86,8 +90,8 @@ impl Assembly<'_> {
     }
 }
 
-/// Opens a disk buffer. If its files lack entries of the saved record, a new record is saved at
-/// once, so that a start after a kill does not count the missing entries again.
+/// Opens a disk buffer. If its files lack entries that the saved record includes, a new record is
+/// saved at once, so that a restart after a kill does not count the missing entries twice.
 fn opened(opening: Opening, store: &Store) -> Result<Arc<DiskBuffer>, EngineError> {
     let id = opening.sink_id.clone();
     let disk = DiskBuffer::open(opening)?;

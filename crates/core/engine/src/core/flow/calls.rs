@@ -1,4 +1,4 @@
-//! Calls of offload transforms.
+//! Calls to offload transforms.
 
 use super::Flow;
 use crate::core::node::Received;
@@ -11,12 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A call of an offload transform that has ended.
+/// A completed call to an offload transform.
 pub(crate) struct FinishedCall {
     pub queue: Arc<OffloadQueue>,
-    /// The tickets that the call was made for.
+    /// The tickets for which the call was made.
     pub arrivals: Vec<Arrival>,
-    /// When the call began.
+    /// Time at which the call began.
     pub begun: Instant,
     /// One item per batch.
     pub outputs: Vec<Outputs>,
@@ -25,7 +25,7 @@ pub(crate) struct FinishedCall {
 impl Flow {
     /// Calls an offload transform; returns the output for each batch.
     pub fn call(&self, queue: &Arc<OffloadQueue>, batches: Vec<Batch>) -> Vec<Outputs> {
-        // A transform with tickets is in the topology.
+        // A transform with tickets is always in the topology.
         let Some(node) = self.nodes.of_offload(queue) else { return Vec::new() };
         let _entered = node.counters.enter();
         let begun = Instant::now();
@@ -56,7 +56,7 @@ impl Flow {
         outputs
     }
 
-    /// Continues with the tickets of a call.
+    /// Continues with a call's tickets.
     pub fn resume(&self, call: FinishedCall) {
         let FinishedCall { queue, arrivals, begun, outputs } = call;
         let Some(node) = self.nodes.of_offload(&queue) else { return };
@@ -93,8 +93,8 @@ impl Flow {
         }
     }
 
-    /// Ends the calls of offload transforms, after the last one whose result can be delivered. A
-    /// source that can read again does so after the next start.
+    /// Ends the calls to offload transforms, after the last one whose result can be delivered. A
+    /// source that can reread data does so after a restart.
     pub fn end_calls(&self) {
         self.resources.offload.stop();
         self.nodes.let_go(|_| true);

@@ -8,8 +8,8 @@ use millstream_model::{Batch, ComponentError, Outputs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Flow {
-    /// Passes batches to the cut that they have reached. They are dropped if the cut has no room and
-    /// every sink behind it drops when it is full.
+    /// Passes batches to the cut that they have reached. The batches are dropped if the cut has no
+    /// room and every sink after it drops events when it is full.
     pub(super) fn enter(&self, mut arrival: Arrival) {
         let cut = self.sources.get(arrival.ticket.source).cut(arrival.cut);
         let node = self.nodes.get(cut.node);
@@ -38,7 +38,7 @@ impl Flow {
         }
     }
 
-    /// Applies a serial transform to batches at its cut; returns the step behind the cut.
+    /// Applies a serial transform to batches at its cut; returns the step after the cut.
     fn apply(
         &self,
         mut arrival: Arrival,
@@ -59,8 +59,8 @@ impl Flow {
             let run = || node.apply(batch.clone(), trace, &mut apply);
             match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(next) => inputs.extend(next),
-                // Half of the batch may have changed the state, so a repetition with halves would
-                // count it twice.
+                // Half of the batch may already have changed the state, so repeating the call with
+                // halves would count that half twice.
                 Err(_) => node.reject_panicking(&batch),
             }
         }
@@ -68,13 +68,14 @@ impl Flow {
         Step { ticket: arrival.ticket, cut: Some(arrival.cut), inputs }
     }
 
-    /// Notes that batches continue behind their cut.
+    /// Records that batches continue after their cut.
     pub(super) fn leave_cut(&self, arrival: &Arrival) {
         self.sources.get(arrival.ticket.source).cut(arrival.cut).leave();
         self.pass_cut(&arrival.ticket, arrival.cut);
     }
 
-    /// Notes that a ticket has passed a cut. Sources that waited for capacity there are polled.
+    /// Records that a ticket has passed a cut, and polls the sources that waited for capacity
+    /// there.
     pub(super) fn pass_cut(&self, ticket: &Ticket, cut: CutIndex) {
         if self.sources.get(ticket.source).cut(cut).pass(ticket.claim) {
             self.resources.scheduler.wake_for_room();

@@ -1,4 +1,4 @@
-//! The processing of a batch at a node: counts, times, and the readers of the output.
+//! Processing a batch at a node: counts, times, and the readers of the output.
 
 use super::Node;
 use crate::ticket::NodeBatch;
@@ -9,19 +9,20 @@ use millstream_recorder::schema::EventKind;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Most bytes of an event that the log shows.
+/// Maximum bytes of an event that the log shows.
 const SHOWN_BYTES_MAX: usize = 200;
 
 /// A batch that a transform has received and counted.
 pub(crate) struct Received {
-    /// Where the output of the transform goes.
+    /// Receives the transform's output.
     pub out: Outputs,
     pub events: u64,
     pub bytes: u64,
 }
 
 impl Node {
-    /// Applies a transform to a batch: counts, measures, and finds the readers of the outputs.
+    /// Applies a transform to a batch: counts and measures the call, and finds the readers of the
+    /// outputs.
     pub fn apply(
         &self,
         batch: Batch,
@@ -51,7 +52,7 @@ impl Node {
         Received { out, events, bytes }
     }
 
-    /// Counts what a transform sends, and returns it with its readers.
+    /// Counts a transform's output, and returns it with its readers.
     pub fn send(&self, mut out: Outputs, mut traced: Option<Entered>) -> Vec<NodeBatch> {
         if let Some(warning) = out.warning.take() {
             log::warn!("{} {}: {warning}", self.kind, self.id);
@@ -68,7 +69,7 @@ impl Node {
                 Some(readers) if !readers.is_empty() => {
                     NodeBatch::fan_out(readers, batch, &mut next);
                 }
-                // An output without a reader is normal; a rejected event without one is not.
+                // An output without a reader is normal; a rejected event without a reader is not.
                 _ => {
                     let reason = if out.rejected == Some(output) { "rejected" } else { "unread" };
                     self.counters.dropped(reason, batch.events() as u64);

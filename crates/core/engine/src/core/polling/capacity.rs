@@ -1,4 +1,4 @@
-//! Which sinks have room for what a source reads.
+//! Finds the sinks that have room for a source's data.
 
 use crate::core::{Nodes, SinkSlot, SourceSlot};
 use crate::limits::DETACH_AFTER;
@@ -8,15 +8,15 @@ use millstream_model::{EngineTime, SinkSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which sinks of a source have room for what the source reads.
+/// Which of a source's sinks have room for its data.
 pub(super) struct Capacity {
-    /// Sinks that get what is read.
+    /// Sinks that receive the data that is read.
     pub ready: SinkSet,
     /// Sinks that have had no room for so long that the source continues without them.
     pub blocked: SinkSet,
     /// Sinks whose disk buffers take data that could wait in the source.
     pub overflow: SinkSet,
-    /// Sinks that get no more before they have delivered something.
+    /// Sinks that receive no more data until they have delivered some.
     pub lacking: SinkSet,
 }
 
@@ -29,11 +29,11 @@ struct Full<'a> {
 }
 
 impl Full<'_> {
-    /// Adds sinks that have had no room for this long; `None` means that they have room.
+    /// Adds sinks that have had no room for `full_for`; `None` means that they have room.
     fn add(&mut self, sinks: SinkSet, full_for: Option<Duration>) {
         let Some(full_for) = full_for else { return };
         let is_blocked = full_for >= DETACH_AFTER;
-        // A sink without progress must not keep a source from ending for the others.
+        // A sink without progress must not prevent a source from ending for the other sinks.
         if is_blocked && self.scheduler.is_closing() {
             return;
         }
@@ -45,7 +45,7 @@ impl Full<'_> {
 }
 
 impl Capacity {
-    /// Finds which sinks have room for a source.
+    /// Finds the sinks that have room for a source.
     pub fn measure(
         source: &SourceSlot,
         nodes: &Nodes,
@@ -58,7 +58,7 @@ impl Capacity {
             let full_for = slot.lacks_room_for(source, now);
             let sink = SinkSet::one(slot.index);
             full.add(sink, full_for);
-            // The entries in a disk buffer come first, at the rate of the buffer.
+            // The entries in a disk buffer come first, at the buffer's rate.
             let gets_more = slot.disk.as_ref().is_some_and(|disk| disk.is_behind());
             if full_for.is_some() && !gets_more {
                 lacking = lacking | sink;
@@ -89,7 +89,8 @@ fn overflow(source: &SourceSlot, nodes: &Nodes, now: EngineTime) -> SinkSet {
     reached.filter(has_room).map(|slot| slot.index).collect()
 }
 
-/// Returns what a source that must not read waits for: the id of a sink or transform, or memory.
+/// Returns the cause of the wait of a source that must not read: the id of a sink or transform, or
+/// memory.
 pub(super) fn lacking_component(source: &SourceSlot, nodes: &Nodes, now: EngineTime) -> Arc<str> {
     for (node, slot) in nodes.sinks() {
         if source.reaches(slot.index) && slot.lacks_room_for(source, now).is_some() {

@@ -10,7 +10,7 @@ use millstream_recorder::schema::EventKind;
 use std::time::Duration;
 
 impl Polling {
-    /// Lets lanes know whether a source waits for them, after a poll.
+    /// Tells lanes after a poll whether a source waits for them.
     pub(super) fn note_waits(&self, source: &SourceSlot, capacity: &Capacity, polled: &Polled) {
         let downstream = source.wiring.downstream;
         let waits_for_memory = capacity.ready == downstream;
@@ -23,14 +23,14 @@ impl Polling {
         self.set_waits(source, if feeder_waits { downstream } else { sinks });
     }
 
-    /// Whether a sink waits until the events in its feed are settled, because the feed is full or
-    /// the input of the sink ends only then.
+    /// Returns whether a sink waits until the events in its feed are settled, because the feed is
+    /// full or because the sink's input ends only then.
     fn feeder_waits(&self, fed: &Fed) -> bool {
         fed.feed.is_full() || self.resources.until_eof && self.is_ending(fed)
     }
 
-    /// Whether all sources of the sink that feeds a source have ended, or are fed by a sink of which
-    /// the same is true.
+    /// Returns whether all sources of the sink that feeds a source have ended, or are fed by a sink
+    /// for which the same holds.
     fn is_ending(&self, fed: &Fed) -> bool {
         let Some(feeder) = self.nodes.slot(fed.sink) else { return true };
         self.sources.indexed().all(|(index, source)| {
@@ -40,7 +40,7 @@ impl Polling {
         })
     }
 
-    /// Sets for which sinks a source waits.
+    /// Sets the sinks that a source waits for.
     pub(super) fn set_waits(&self, source: &SourceSlot, sinks: SinkSet) {
         if source.wait.sinks() == sinks {
             return;
@@ -50,7 +50,7 @@ impl Polling {
         self.press((before | sinks) - (before & sinks));
     }
 
-    /// Lets the lanes of all sinks know whether sources wait for them, after a reload has removed
+    /// Tells the lanes of all sinks whether sources wait for them, after a reload has removed
     /// sources.
     pub fn press_all(&self) {
         let _one_at_a_time = self.pressing.lock();
@@ -91,7 +91,7 @@ impl Polling {
     }
 }
 
-/// Whether a component has had no capacity for a sampling interval.
+/// Returns whether a component has had no capacity for a sampling interval.
 fn is_blocked(full: Option<Duration>) -> bool {
     full.is_some_and(|full| full >= COMMIT_INTERVAL)
 }

@@ -1,5 +1,5 @@
-//! Puts payloads into the queues of lanes or into the disk buffer, and drops what a full buffer
-//! cannot take.
+//! Puts payloads into lane queues or into the disk buffer, and drops payloads for which a full
+//! buffer has no room.
 
 use super::SinkSlot;
 use crate::buffer::{DiskMode, DiskOptions, WhenFull};
@@ -12,9 +12,9 @@ use millstream_model::{BackpressureReason, EngineTime, Outcome, Payload};
 use std::sync::atomic::Ordering;
 
 impl SinkSlot {
-    /// Queues a payload of `source` in its lane or in the disk buffer. Without capacity `when_full`
-    /// applies: dropped payloads are counted and settled. A single payload always fits, however
-    /// large it is.
+    /// Queues a payload from `source` in its lane or in the disk buffer. If there is no capacity,
+    /// `when_full` applies: dropped payloads are counted and settled. A single payload always fits,
+    /// however large it is.
     pub fn put(&self, node: &Node, source: &SourceSlot, bound: Bound, now: EngineTime) {
         let Bound { lane, payload, completes, .. } = bound;
         let disk = self.disk.as_ref().filter(|disk| disk.takes(self.spills(source)));
@@ -26,13 +26,15 @@ impl SinkSlot {
         }
     }
 
-    /// Whether payloads of a source go to the disk buffer when the queue is full. The data of a
-    /// source that can read again waits in the source, unless the sink never lets the source wait.
+    /// Returns whether payloads from a source go to the disk buffer when the queue is full. If a
+    /// source can reread its data, the data waits in the source, unless the sink never lets the
+    /// source wait.
     pub fn spills(&self, source: &SourceSlot) -> bool {
         source.traits.overflows || self.takes_all(source)
     }
 
-    /// Whether a source waits only for the disk buffer, and never because the queue is full.
+    /// Returns whether a source waits only for the disk buffer, and never because the queue is
+    /// full.
     pub fn takes_all(&self, source: &SourceSlot) -> bool {
         let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
         let drops = self.buffer.when_full != WhenFull::Block;
@@ -67,7 +69,7 @@ impl SinkSlot {
         self.count_shed(node, events, now);
     }
 
-    /// Counts events that a full buffer drops, and logs it from time to time.
+    /// Counts events dropped because a buffer is full, and logs the count periodically.
     fn count_shed(&self, node: &Node, events: u64, now: EngineTime) {
         if events == 0 {
             return;

@@ -17,7 +17,7 @@ impl Status<'_> {
     /// Takes a snapshot.
     pub fn snapshot(self) -> Snapshot {
         let now = self.resources.now();
-        // The results of a merge transform are its output, not a source.
+        // A merge transform's results are its output, not a source.
         let sources = self.sources.iter().filter(|source| merge_transform(source).is_none());
         let sources = sources.map(|source| self.source_snapshot(source, now));
         let nodes = self.nodes.indexed().map(|(index, _)| self.node_snapshot(index, now));
@@ -103,7 +103,7 @@ impl Status<'_> {
         nodes.map(|node| self.nodes.get(node).id.to_string()).collect()
     }
 
-    /// Returns the components that read from a node, or the events that the node refuses.
+    /// Returns the components that read from a node, or that read the events the node refuses.
     fn readers(self, node: &Node) -> Vec<String> {
         let is_fed =
             |source: &&SourceSlot| source.fed.as_ref().is_some_and(|fed| fed.feeder.id == node.id);
@@ -114,7 +114,7 @@ impl Status<'_> {
         self.ids(unique.into_iter())
     }
 
-    /// Returns for how many seconds a node has had no capacity.
+    /// Returns how many seconds a node has had no capacity.
     fn full_seconds(self, index: NodeIndex, now: EngineTime) -> Option<f64> {
         let full = match self.nodes.get(index).sink() {
             Some(slot) => self.blocked_for(slot, now),
@@ -123,7 +123,7 @@ impl Status<'_> {
         full.map(|full| full.as_secs_f64())
     }
 
-    /// Returns why a transform or sink makes no progress.
+    /// Returns the reason why a transform or sink makes no progress.
     fn error(self, index: NodeIndex, now: EngineTime) -> Option<String> {
         match &self.nodes.get(index).op {
             Op::Sink(slot) => self.sink_error(slot, now),
@@ -135,15 +135,16 @@ impl Status<'_> {
         }
     }
 
-    /// Returns how long events have waited at a transform, if that is long.
+    /// Returns a message if events have waited at a transform for a long time.
     fn waiting(self, index: NodeIndex, now: EngineTime) -> Option<String> {
         let longest = self.waited_at(index, now).filter(|full| *full >= FULL_AFTER)?;
         Some(format!("events have been waiting here for {} s", longest.as_secs()))
     }
 
-    /// Returns why a sink makes no progress: its last failure, or that it is too slow.
+    /// Returns the reason why a sink makes no progress: its last failure, or that it is too slow.
     fn sink_error(self, slot: &SinkSlot, now: EngineTime) -> Option<String> {
-        // Asked in any case: the time starts when the sink is first seen without capacity.
+        // This call is needed in any case: the time starts when the sink is first seen without
+        // capacity.
         let full = self.blocked_for(slot, now);
         if let Some(failure) = slot.lanes.iter().find_map(|lane| lane.error()) {
             return Some(failure);
@@ -166,7 +167,7 @@ impl Status<'_> {
     }
 }
 
-/// Returns the merge transform whose results a source passes on, if it does.
+/// Returns the merge transform whose results a source passes on, if there is one.
 fn merge_transform(source: &SourceSlot) -> Option<&Feeder> {
     let feeder = &source.fed.as_ref()?.feeder;
     feeder.passes_results().then_some(feeder)
@@ -185,9 +186,9 @@ fn tasks(node: &Node) -> Vec<TaskSnapshot> {
     }
 }
 
-/// Reads the counters of a node. The time in which a sink had requests at its endpoint counts as
-/// waited. For a sink that does not count requests, this is the time in which its lanes had something
-/// in flight.
+/// Reads a node's counters. Time during which a sink has requests outstanding counts as waiting.
+/// For sinks that do not track requests, time during which their lanes have data in flight counts
+/// instead.
 fn counters(node: &Node) -> CountersSnapshot {
     let mut counters = node.counters.snapshot();
     let lanes = node.sink().into_iter().flat_map(|slot| &slot.lanes);
@@ -199,13 +200,13 @@ fn counters(node: &Node) -> CountersSnapshot {
     counters
 }
 
-/// Returns the failure of the lane that has failed for longest.
+/// Returns the failure of the lane that has been failing longest.
 fn longest_failure(slot: &SinkSlot) -> Option<FailureSnapshot> {
     let failures = slot.lanes.iter().filter_map(|lane| lane.failure());
     failures.max_by(|a, b| a.span_seconds.total_cmp(&b.span_seconds))
 }
 
-/// Returns a merge transform: what it receives as a sink, and what it sends as a source.
+/// Combines a merge transform's two snapshots: its input as a sink, and its output as a source.
 fn merged(mut sink: ComponentSnapshot, source: ComponentSnapshot) -> ComponentSnapshot {
     let counters = &mut sink.counters;
     let sent = source.counters;

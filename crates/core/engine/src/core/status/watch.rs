@@ -1,4 +1,4 @@
-//! Log lines about sinks and transforms that have been full for long.
+//! Log lines about sinks and transforms that have been full for a long time.
 
 use super::Status;
 use crate::core::{Node, SinkSlot};
@@ -21,7 +21,8 @@ impl Status<'_> {
         }
     }
 
-    /// Logs once when events wait for long at a transform, and once when they no longer do.
+    /// Logs once when events have waited at a transform for a long time, and once when they no
+    /// longer do.
     pub fn watch_cuts(self) {
         let now = self.resources.engine_time();
         for (index, node) in self.nodes.indexed() {
