@@ -1,4 +1,4 @@
-//! The metadata of events from container logs: the stream that wrote each, and whether its end is
+//! Metadata for container log events: the stream that wrote each event, and whether its end is
 //! missing.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use millstream_model::{Batch, Cell, CellKind, Column, PARTIAL, STREAM};
 /// The text of all values.
 const TEXT: &[u8] = b"stdoutstderr";
 
-/// The metadata of the rows of a batch.
+/// Metadata for a batch's rows.
 #[derive(Default)]
 pub struct ContainerMetadata {
     streams: Vec<Cell>,
@@ -16,7 +16,7 @@ pub struct ContainerMetadata {
 }
 
 impl ContainerMetadata {
-    /// Sets the metadata of the rows from `before` up to `rows`, which an event became.
+    /// Sets the metadata of rows `before..rows`, which came from one event.
     pub fn set(&mut self, event: &Event, before: usize, rows: usize) {
         let Some(stream) = event.stream else { return };
         let start = match stream {
@@ -30,7 +30,7 @@ impl ContainerMetadata {
         self.partial.resize(rows, Cell::new(partial, 0, 0));
     }
 
-    /// Adds the metadata that any row has to a batch.
+    /// Adds the metadata columns to a batch, if any row has metadata.
     pub fn finish(self, batch: &mut Batch) {
         for (name, mut cells) in [(STREAM, self.streams), (PARTIAL, self.partial)] {
             if !cells.is_empty() {

@@ -1,7 +1,7 @@
-//! Content of a file, decompressed transparently.
+//! A file's content, decompressed transparently.
 //!
-//! The first bytes tell whether a file is gzip (RFC 1952) or zstd (RFC 8878); its name does not
-//! matter. Concatenated members or frames are one content. Offsets count decompressed bytes.
+//! The first bytes determine whether a file is gzip (RFC 1952) or zstd (RFC 8878); its name does
+//! not matter. Concatenated members or frames form one content. Offsets count decompressed bytes.
 
 use flate2::bufread::MultiGzDecoder;
 use millstream_framing::{Framer, HEAD_BYTES};
@@ -23,21 +23,21 @@ const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 /// Compressed bytes per read.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Size in bytes of the buffer for content that is skipped.
+/// Size in bytes of the buffer for skipped content.
 const SKIP_BYTES: usize = 64 * 1024;
 
 /// The content of an open file.
 pub struct Content {
     file: Arc<RecordedFile>,
-    /// Boxed, as few files are compressed.
+    /// Boxed, because few files are compressed.
     decompressor: Option<Box<Decompressor>>,
 }
 
 /// Size and modification time of a compressed file when it was last read to its end. An unchanged
-/// file is not decompressed again.
+/// file does not have to be decompressed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompressedState {
-    /// Size of the file in bytes.
+    /// Size of the compressed file in bytes.
     size: u64,
     /// Modification time, in nanoseconds since 1970.
     modified_ns: i64,
@@ -51,12 +51,12 @@ impl CompressedState {
         CompressedState { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
     }
 
-    /// Whether a file with this status is unchanged.
+    /// Returns whether a file with this status is unchanged.
     pub fn describes(self, stat: &Stat) -> bool {
         (self.size, self.modified_ns) == (stat.st_size as u64, modified_ns(stat))
     }
 
-    /// Size of the file in bytes.
+    /// Returns the size of the compressed file in bytes.
     pub fn size(self) -> u64 {
         self.size
     }
@@ -85,11 +85,11 @@ struct Decompressor {
     stream: Option<Box<dyn Read + Send>>,
     /// Offset of the next decompressed byte to return.
     position: u64,
-    /// Bytes that the caller pushed back; returned before the stream continues.
+    /// Bytes that the caller pushed back. They are returned before the stream continues.
     pushed_back: Vec<u8>,
-    /// Size of the file when the stream ended.
+    /// Size of the compressed file when the stream ended.
     size_at_end: Option<u64>,
-    /// Why the stream ended before the end of the compressed data.
+    /// Reason why the stream ended before the end of the compressed data.
     error: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl Content {
         Ok(self.file.read_at(buffer, offset)?)
     }
 
-    /// Returns a handle on the same file with its own decompressor.
+    /// Returns a second handle for the same file, with a separate decompressor.
     pub fn duplicate(&self) -> Content {
         let decompressor = self
             .decompressor
@@ -132,12 +132,12 @@ impl Content {
         Content { file: self.file.clone(), decompressor }
     }
 
-    /// Whether the file is compressed.
+    /// Returns whether the file is compressed.
     pub fn is_compressed(&self) -> bool {
         self.decompressor.is_some()
     }
 
-    /// Frees the memory of the decompressor. The next read decompresses from the beginning.
+    /// Frees the decompressor's memory. The next read decompresses from the beginning.
     pub fn release_decoder(&mut self) {
         if let Some(decompressor) = &mut self.decompressor {
             decompressor.position += decompressor.pushed_back.len() as u64;
@@ -149,8 +149,8 @@ impl Content {
     /// Reads at `offset`; returns 0 at the end. A read of compressed content fills the buffer
     /// unless it reaches the end.
     ///
-    /// Truncated or corrupt compressed data counts as the end. Once the size of the file changes,
-    /// decompression is tried again.
+    /// Truncated or corrupt compressed data counts as the end. If the file's size changes,
+    /// decompression is retried.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if let Some(decompressor) = &mut self.decompressor {
             return decompressor.read_at(&self.file, buffer, offset);
@@ -164,17 +164,18 @@ impl Content {
         Ok(n)
     }
 
-    /// Returns the offset of the next byte at or after `offset` that may not be in a hole of the
-    /// file, or the end of the file. A hole reads as NUL bytes. Compressed content has no holes.
+    /// Returns the offset of the next byte at or after `offset` that may lie outside of a hole in
+    /// the file, or the end of the file. A hole reads as NUL bytes. Compressed content has no
+    /// holes.
     pub fn next_data(&self, offset: u64) -> io::Result<u64> {
         if self.is_compressed() {
             return Ok(offset);
         }
-        // Reads are at offsets, so the position of the file does not matter.
+        // All reads use explicit offsets, so changing the file's position does no harm.
         match seek(self.file(), SeekFrom::Data(offset)) {
             Ok(data) => Ok(data.max(offset)),
             Err(Errno::NXIO) => Ok(offset.max(fstat(self.file())?.st_size as u64)),
-            // Not every file system knows its holes.
+            // Not every file system reports holes.
             Err(_) => Ok(offset),
         }
     }
@@ -191,7 +192,8 @@ impl Content {
         Ok(filled)
     }
 
-    /// Pushes the last bytes read back, so that the next read does not decompress them again.
+    /// Pushes back the last bytes that were read, so that the next read does not decompress them
+    /// again.
     pub fn unread_last(&mut self, bytes: &[u8]) {
         if let Some(decompressor) = self.decompressor.as_mut().filter(|_| !bytes.is_empty()) {
             decompressor.position -= bytes.len() as u64;
@@ -199,12 +201,12 @@ impl Content {
         }
     }
 
-    /// Returns why compressed data ended early, if it is truncated or corrupt.
+    /// Returns the reason why compressed data ended early, if it is truncated or corrupt.
     pub fn error(&self) -> Option<&str> {
         self.decompressor.as_ref()?.error.as_deref()
     }
 
-    /// Whether the content ends at or before `offset`.
+    /// Returns whether the content ends at or before `offset`.
     pub fn at_end(&mut self, offset: u64) -> io::Result<bool> {
         match &self.decompressor {
             Some(decompressor) => Ok(decompressor.size_at_end.is_some()
@@ -222,8 +224,8 @@ impl Content {
         Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
 
-    /// If the file is unchanged since `state` was recorded, continues at the recorded end; returns
-    /// whether the file is unchanged.
+    /// Continues at the recorded end if the file is unchanged since `state` was recorded; returns
+    /// whether it is.
     pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
         let Ok(stat) = fstat(self.file()) else { return false };
         let same = state.describes(&stat);
@@ -234,15 +236,15 @@ impl Content {
         same
     }
 
-    /// Returns the start of the incomplete last line of the first `bytes`, or `bytes` if the last
-    /// line is complete. `read_from: end` begins there, so that no line is split. The framer knows
-    /// the line ends of the encoding, from the head of the file if need be.
+    /// Returns the start of the incomplete last line in the first `bytes`, or `bytes` if the last
+    /// line is complete. `read_from: end` starts there, so that no line is split. The framer finds
+    /// the line endings in the file's encoding, after reading the head of the file if necessary.
     pub fn last_line_start(&mut self, bytes: u64, framer: Option<Framer>) -> io::Result<u64> {
         let mut buffer = vec![0; SKIP_BYTES];
         let framer = framer.map(|framer| self.detected(framer)).transpose()?;
         let mut end = bytes;
         while end > 0 {
-            // A multiple, so that no character of UTF-16 is split.
+            // A multiple of the buffer size, so that no UTF-16 character is split.
             let begin = (end - 1) / SKIP_BYTES as u64 * SKIP_BYTES as u64;
             let n = self.read_all_at(&mut buffer[..(end - begin) as usize], begin)?;
             let text = &buffer[..n];
@@ -267,8 +269,9 @@ impl Content {
         Ok(framer)
     }
 
-    /// Whether the trailer of a gzip file states this number of decompressed bytes, modulo 4 GiB.
-    /// Does not decompress. The trailer covers only the last member, so `false` proves nothing.
+    /// Returns whether a gzip file's trailer states this number of decompressed bytes, modulo 4
+    /// GiB. Does not decompress. The trailer covers only the last member, so `false` proves
+    /// nothing.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
         let is_gzip = self
             .decompressor
@@ -281,7 +284,7 @@ impl Content {
         read == Some(Ok(4)) && u32::from_le_bytes(trailer) == bytes as u32
     }
 
-    /// Returns the length of the content in bytes; decompresses the whole file if it is compressed.
+    /// Returns the length of the content in bytes. Decompresses the whole file if it is compressed.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.decompressor {
             None => Ok(fstat(self.file())?.st_size as u64),
@@ -293,8 +296,8 @@ impl Content {
 }
 
 /// Returns a file's modification time in nanoseconds since 1970. A program may set a time in the
-/// future, which would make all later files look old: then the time of the last status change
-/// counts instead.
+/// future, which would make all later files look old. In that case, the time of the last status
+/// change counts instead.
 pub fn modified_ns(stat: &Stat) -> i64 {
     let ns = |seconds: i64, rest| seconds.saturating_mul(1_000_000_000).saturating_add(rest as i64);
     ns(stat.st_mtime, stat.st_mtime_nsec).min(ns(stat.st_ctime, stat.st_ctime_nsec))
@@ -411,7 +414,8 @@ fn new_decoder(
     })
 }
 
-/// Reads a file from its first byte. Keeps its own position, as other readers share the file.
+/// Reads a file from its first byte. Tracks a separate position, because other readers share the
+/// file.
 struct FromStart {
     file: Arc<RecordedFile>,
     position: u64,

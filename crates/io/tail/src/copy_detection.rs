@@ -9,35 +9,35 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A copy that keeps the modification time may round it to seconds.
+/// A copy with a preserved modification time may have it rounded to seconds.
 const MODIFIED_UNIT_NS: i64 = 1_000_000_000;
 
 /// A file with an unknown inode, which may be a copy or a rotation of a known file.
 pub struct Candidate {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its content.
+    /// Content of the file.
     pub content: Content,
-    /// Its status.
+    /// Status of the file.
     pub stat: Stat,
-    /// Hash of its head.
+    /// Hash of the file's head.
     pub head: Head,
 }
 
 /// A file that may have copies.
 pub struct Original<'a> {
-    /// Its id.
+    /// Id of the file.
     pub id: OriginId,
-    /// Its first path.
+    /// First path of the file.
     pub name: &'a str,
-    /// Its current path.
+    /// Current path of the file.
     pub path: &'a Path,
-    /// Hash of its head.
+    /// Hash of the file's head.
     pub head: Head,
 }
 
-/// Index of possible originals by the stem of their names, then by name: thousands of files may share
-/// a name prefix, a name in different folders, and a head.
+/// Index of possible originals by the stem of their names, then by name. Thousands of files may
+/// share a name prefix, a name in different folders, and a head.
 #[derive(Default)]
 pub struct Originals(HashMap<String, HashMap<String, Vec<(OriginId, Head)>>>);
 
@@ -62,13 +62,13 @@ impl Originals {
         }
     }
 
-    /// Returns the ids of files that `candidate` may be a copy of.
+    /// Returns the ids of the files that `candidate` may be a copy of.
     pub fn ids_for(&self, candidate: &Candidate) -> Vec<OriginId> {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
-    /// Returns the paths in the folder of `candidate` of files that it may be a copy of, judged by the
-    /// names. Their content may have changed.
+    /// Returns the paths, in the folder of `candidate`, of files that it may be a copy of, judged
+    /// by their names. The files' content may have changed.
     pub fn paths_beside(&self, candidate: &Candidate) -> Vec<PathBuf> {
         let name = file_name(&candidate.path);
         self.rotated_to(&name).map(|(name, _)| candidate.path.with_file_name(name)).collect()
@@ -102,8 +102,8 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether `other` may be a rotation of the file first seen as `name` and now at `path`, judged by
-/// the names.
+/// Returns whether `other` may be a rotation of the file first seen as `name` and now at `path`,
+/// judged by the names.
 pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
     is_rotation_name(&file_name(Path::new(name)), &other)
@@ -111,7 +111,7 @@ pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
 }
 
 /// Returns the offset up to which `copy` contains the read part of a file: all of it, or all except
-/// the bytes read just before the truncation. `None` if `copy` is no copy. `head` and
+/// the bytes read just before the truncation. `None` if `copy` is not a copy. `head` and
 /// `fingerprints` describe the read part.
 pub fn read_part_in(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> Option<u64> {
     let bytes = copy.content.bytes().ok()?;
@@ -131,7 +131,7 @@ impl Candidate {
         Ok(Candidate { path, content, stat, head })
     }
 
-    /// Whether the candidate contains the read part of a file: `head`, and the bytes before
+    /// Returns whether the candidate contains the read part of a file: `head`, and the bytes before
     /// `fingerprint`.
     pub fn holds(&mut self, head: Head, fingerprint: Option<Fingerprint>) -> bool {
         let matches = |content: &mut Content| -> io::Result<bool> {
@@ -145,7 +145,7 @@ impl Candidate {
             && matches(&mut self.content).unwrap_or(false)
     }
 
-    /// Whether the content of the candidate equals the read part of a closed file.
+    /// Returns whether the content of the candidate equals the read part of a closed file.
     pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
         let bytes = closed.fingerprint.end;
         let same_time = closed.modified_ns == modified_ns(&self.stat);
@@ -156,15 +156,16 @@ impl Candidate {
             && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
-    /// Whether the candidate contains the read part of a closed file, perhaps with more data. A
-    /// short head is not enough evidence, as other files may begin with the same bytes.
+    /// Returns whether the candidate contains the read part of a closed file, possibly followed by
+    /// more data. A short head is not enough evidence, because other files may begin with the same
+    /// bytes.
     pub fn continues(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
             || closed.head.is_full() && self.holds(closed.head, Some(closed.fingerprint))
     }
 
-    /// Whether the candidate is the compressed form of `original`, judged by size and modification
-    /// time without decompressing it.
+    /// Returns whether the candidate is the compressed form of `original`, judged by size and
+    /// modification time without decompressing it.
     fn compresses(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);
@@ -173,9 +174,9 @@ impl Candidate {
             && self.content.has_trailer_of(stat.st_size as u64))
     }
 
-    /// Whether the candidate was last written before a plain file of the same size, and so is no
-    /// copy of it: a copy is written later. Always false for a compressed candidate, as compressors
-    /// keep the modification time.
+    /// Returns whether the candidate was last written before a plain file of the same size, so that
+    /// it cannot be a copy of that file. A copy is written later. Always false for a compressed
+    /// candidate, because compressors preserve the modification time.
     fn precedes(&self, other: &Content) -> io::Result<bool> {
         let stat = fstat(other.file())?;
         Ok(!self.content.is_compressed()
@@ -183,7 +184,7 @@ impl Candidate {
             && modified_ns(&self.stat) + MODIFIED_UNIT_NS < modified_ns(&stat))
     }
 
-    /// Whether the whole content of the candidate is a prefix of `original`.
+    /// Returns whether the candidate's whole content is a prefix of `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {
             return self.head.matches(&mut original);
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(originals.named("app.log-20261122", head), [OriginId(5000)]);
         assert_eq!(originals.named("syslog.gz", head), [OriginId(6000)]);
         assert!(originals.named("other.log", head).is_empty());
-        // A file of the same name is in another folder, and no rotation.
+        // A file with the same name in another folder is not a rotation.
         assert_eq!(originals.named("app-0017.log", head), [OriginId(5000)]);
     }
 
@@ -224,7 +225,7 @@ mod tests {
         let mut originals = Originals::default();
         let heads = [(1, 9), (2, 9), (3, 5)].map(|(hash, bytes)| Head { hash, bytes });
         (0..).zip(heads).for_each(|(id, head)| originals.insert("app.log", OriginId(id), head));
-        // How a shorter head would continue is unknown.
+        // The continuation of a shorter head is unknown.
         assert_eq!(originals.named("app.log.1", heads[0]), [OriginId(0), OriginId(2)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the files that match patterns, and the folders in which new matches may appear.
+//! Finds files that match patterns, and the folders in which new matches may appear.
 
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// The error says what is wrong with the pattern, and what to write instead.
+    /// Returns an error that says what is wrong with the pattern, and what to use instead.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
         let Some(rest) = pattern.strip_prefix('/') else {
             return Err(format!("{pattern:?} is not an absolute path; begin it with /"));
@@ -47,7 +47,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches this absolute path.
+    /// Returns whether the pattern matches this absolute path.
     pub fn matches(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().skip(1).collect();
         fits(&self.parts, &names)
@@ -92,17 +92,17 @@ pub fn check_glob(pattern: &str) -> Result<(), String> {
     matcher(pattern).map(drop)
 }
 
-/// Patterns of files to exclude.
+/// Patterns for files to exclude.
 pub struct Exclude {
     names: Vec<GlobMatcher>,
     paths: Vec<GlobMatcher>,
 }
 
 impl Exclude {
-    /// Parses the patterns. A pattern without `/` matches the file name only.
+    /// Parses the patterns. A pattern without `/` matches only the file name.
     ///
     /// # Errors
-    /// The error says what is wrong with a pattern, and what to write instead.
+    /// Returns an error that says what is wrong with a pattern, and what to use instead.
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Exclude, String> {
         let texts = patterns.into_iter();
         let (paths, names): (Vec<&str>, Vec<&str>) = texts.partition(|p| p.contains('/'));
@@ -110,7 +110,7 @@ impl Exclude {
         Ok(Exclude { names: all(names)?, paths: all(paths)? })
     }
 
-    /// Whether the path is excluded.
+    /// Returns whether the path is excluded.
     pub fn matches(&self, path: &Path) -> bool {
         let name = path.file_name().map(Path::new);
         name.is_some_and(|name| self.names.iter().any(|m| m.is_match(name)))
@@ -123,7 +123,7 @@ impl Exclude {
 pub struct Discovered {
     /// Paths that match.
     pub files: BTreeSet<PathBuf>,
-    /// Paths that match and are symlinks.
+    /// Paths that match and that are symlinks.
     pub links: BTreeSet<PathBuf>,
     /// Folders that were listed.
     pub folders: BTreeSet<PathBuf>,
@@ -138,7 +138,8 @@ pub fn is_included(path: &Path, patterns: &[Pattern], exclude: &Exclude) -> bool
     patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path)
 }
 
-/// Walks the file system for `patterns`. A missing folder is not an error: it may be created later.
+/// Walks the file system for `patterns`. A missing folder is not an error, because it may be
+/// created later.
 pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Discovered {
     let mut found = Discovered::default();
     for pattern in patterns {
@@ -146,7 +147,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Discovered {
         let mut unreadable = std::mem::take(&mut found.unreadable);
         step(Path::new("/"), &pattern.parts, 0, &mut found);
         found.files.retain(|path| !exclude.matches(path));
-        // What an unreadable folder contains is unknown.
+        // The contents of an unreadable folder are unknown.
         if found.files.is_empty() && found.unreadable.is_empty() {
             found.missing.push(pattern.text.clone());
         }
@@ -184,8 +185,8 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Discovered) {
     }
 }
 
-/// Handles a component without wildcards. Its folder is not listed, but watched, as the component
-/// may be created later.
+/// Handles a component without wildcards. Its folder is not listed, but watched, because the
+/// component may be created later.
 fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Discovered) {
     let path = at.join(name);
     if rest.is_empty() && path.is_symlink() {
@@ -212,7 +213,7 @@ fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Discove
 /// A name in a folder.
 struct Entry {
     path: PathBuf,
-    /// What it is; a symlink is not followed.
+    /// The file type; symlinks are not followed.
     kind: FileType,
 }
 
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn a_pattern_whose_folder_cannot_be_read_is_not_missing() {
         let root = tempfile::tempdir().unwrap();
-        // Unlike missing permission, a loop is an error for root, too.
+        // Unlike missing permissions, a loop is an error even for root.
         std::os::unix::fs::symlink("loop", root.path().join("loop")).unwrap();
         let found = |include: &str| {
             let pattern = Pattern::new(&format!("{}/{include}", root.path().display())).unwrap();

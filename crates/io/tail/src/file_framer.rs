@@ -1,4 +1,4 @@
-//! The framer of one file, and the timeout of its open event.
+//! The framer for one file, and the timeout of its open event.
 
 use millstream_framing::{Close, Event, Framer, Rules, Tally};
 use millstream_model::{BatchBuilder, Counters, EngineTime, LongLine, TIME_UNKNOWN};
@@ -12,20 +12,20 @@ const READ_AHEAD_BYTES: usize = 64 * 1024;
 /// Bytes that a decoder may need in addition to the text.
 pub const OUT_MARGIN: usize = 16;
 
-/// Factor on the timeout of an event whose last line is unfinished: its writer is in the middle of
-/// a line.
+/// Factor applied to the timeout of an event whose last line is unfinished, because its writer is
+/// in the middle of a line.
 const UNFINISHED_FACTOR: u32 = 10;
 
-/// How the bytes of a source's files become events.
+/// How the bytes in a source's files become events.
 #[derive(Clone)]
 pub struct Framing {
-    /// The rules.
+    /// The framing rules.
     pub rules: Arc<Rules>,
     /// How long an event stays open in an idle file.
     pub timeout: Duration,
 }
 
-/// The framer of one file.
+/// The framer for one file.
 pub struct FileFramer {
     framer: Framer,
     timeout: Duration,
@@ -36,7 +36,7 @@ pub struct FileFramer {
 #[derive(Clone, Copy)]
 struct Open {
     position: u64,
-    /// Its bytes so far.
+    /// Bytes in the event so far.
     bytes: usize,
     since: EngineTime,
 }
@@ -44,13 +44,13 @@ struct Open {
 /// Limits on long lines.
 #[derive(Clone, Copy)]
 pub struct LineLimits {
-    /// Longest line in bytes.
+    /// Maximum length of a line in bytes.
     pub line_max: usize,
-    /// How a longer one is handled.
+    /// How longer lines are handled.
     pub long: LongLine,
 }
 
-/// Reports the framing errors of a tally.
+/// Reports the framing errors in a tally.
 pub fn count(tally: Tally, counters: &Counters) {
     for (what, count) in
         [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)]
@@ -61,10 +61,10 @@ pub fn count(tally: Tally, counters: &Counters) {
     }
 }
 
-/// The bytes of one read.
+/// The bytes returned by one read.
 #[derive(Clone, Copy)]
 pub struct Portion {
-    /// Their offset in the file.
+    /// Offset of the bytes in the file.
     pub position: u64,
     /// Number of bytes read.
     pub bytes: usize,
@@ -74,12 +74,12 @@ pub struct Portion {
     pub is_all: bool,
 }
 
-/// Where a read begins.
+/// Where a read starts.
 #[derive(Clone, Copy)]
 pub struct ReadOrigin {
-    /// Offset of its text in the block.
+    /// Offset of the read's text in the block.
     pub block: usize,
-    /// Offset of its bytes in the file.
+    /// Offset of the read's bytes in the file.
     pub file: u64,
 }
 
@@ -88,12 +88,12 @@ pub struct ReadOrigin {
 pub struct EventGroup {
     /// Number of events.
     pub events: usize,
-    /// Their bytes in the file.
+    /// Number of bytes that the events take in the file.
     pub bytes: usize,
 }
 
 impl Portion {
-    /// Returns the first `bytes`, after which no line continues them.
+    /// Returns the first `bytes` of the portion, as if no line followed them.
     pub fn cut(self, bytes: usize) -> Portion {
         Portion { bytes, wanted: bytes, is_all: true, ..self }
     }
@@ -123,7 +123,7 @@ impl FileFramer {
         }
     }
 
-    /// Returns whether an event is open that ends by timeout.
+    /// Returns whether an event is open that will end by timeout.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -133,7 +133,8 @@ impl FileFramer {
         self.open = None;
     }
 
-    /// Returns whether the open event ends at `now`. The timeout restarts whenever bytes are added.
+    /// Returns whether the open event must end at `now`. The timeout restarts whenever bytes are
+    /// added.
     pub fn close(&mut self, portion: Portion, raw: &[u8], now: EngineTime) -> Close {
         let position = portion.position;
         let bytes = portion.bytes;
@@ -165,7 +166,8 @@ impl FileFramer {
         let text = &text[start..];
         let mut cuts = 0;
         if text.len() > limits.line_max {
-            // Decoded text may be longer than its bytes: interpolate the offsets of its parts.
+            // Decoded text may be longer than its bytes in the file, so the offsets of its parts
+            // are interpolated.
             let bytes = u64::from(event.next.max(event.offset + 1) - event.offset);
             let part = |at: usize| offset + (at - start) as u64 * bytes / text.len() as u64;
             cuts = builder.long_row_at(text, start, limits.line_max, limits.long, part);
@@ -180,18 +182,18 @@ impl FileFramer {
         cuts
     }
 
-    /// Returns whether the first line of `raw`, which has no complete event, exceeds the maximum
-    /// event size.
+    /// Returns whether the first line of `raw`, which contains no complete event, exceeds the
+    /// maximum event size.
     pub fn begins_long(&self, raw: &[u8], line_max: usize) -> bool {
         self.line_end(raw).unwrap_or(raw.len()) > self.raw_bytes(line_max) + 2
     }
 
-    /// Returns the maximum bytes of a file that decode to `bytes` of text.
+    /// Returns the maximum number of bytes in a file that decode to `bytes` of text.
     pub fn raw_bytes(&self, bytes: usize) -> usize {
         if self.is_decoding() { bytes * 2 } else { bytes }
     }
 
-    /// Returns the block size that fits an event of any length.
+    /// Returns a block size in bytes that fits an event of any permitted length.
     pub fn block_bytes(&self, line_max: usize) -> usize {
         let expansion = if self.is_decoding() { self.expansion() } else { 1 };
         (self.raw_bytes(line_max) + READ_AHEAD_BYTES) * expansion + OUT_MARGIN

@@ -1,8 +1,8 @@
-//! Finished files: read to their end, settled and quiet. Memory holds only what tells whether a
-//! file is unchanged; its identity and its checkpoints are in the checkpoint store.
+//! Finished files: read to their end, settled and quiet. Memory contains only the data needed to
+//! detect changes; the identity and checkpoints of each file are in the checkpoint store.
 //!
 //! A file that grows, is renamed or was replaced is loaded from the store and tracked like any
-//! other.
+//! other file.
 
 use crate::content::modified_ns;
 use crate::copy_detection::may_be_rotation;
@@ -13,29 +13,30 @@ use rustix::fs::Stat;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Bytes per file beside its paths: the entries in two maps, with their free slots.
+/// Bytes per file in addition to its paths: the entries in two maps, with their free slots.
 const ENTRY_BYTES: usize = 240;
 
 /// A finished file.
 #[derive(Clone, Debug)]
 pub struct FinishedFile {
-    /// Its id.
+    /// Id of the file.
     pub id: OriginId,
-    /// Where it was seen last.
+    /// Path where the file was last seen.
     pub path: Box<Path>,
-    /// The path under which it was first seen, if the path has changed.
+    /// The path where the file was first seen, if the path has changed.
     pub first_path: Option<Box<str>>,
-    /// Whether it has a single name, so that the file is gone once the name is deleted.
+    /// Whether the file has a single name, so that deleting the name deletes the file.
     pub is_single: bool,
-    /// Whether its generation is still counted, because the file is a rotation of another name.
+    /// Whether the file's generation is still counted, because the file is a rotation of another
+    /// name.
     pub is_generation: bool,
     /// Modification time up to which other generations of its name are accounted for, in
     /// nanoseconds since 1970.
     pub since_ns: i64,
-    /// Whether a write was reported and not read.
+    /// Whether a write was reported that has not been read.
     pub is_written: bool,
     state: State,
-    /// The walk that saw it last.
+    /// Number of the walk that last saw the file.
     seen: u32,
 }
 
@@ -43,7 +44,7 @@ pub struct FinishedFile {
 type State = (i64, i64);
 
 impl FinishedFile {
-    /// Creates the entry of a file with this status.
+    /// Creates the entry for a file with this status.
     pub fn new(id: OriginId, path: &Path, stat: &Stat) -> FinishedFile {
         FinishedFile {
             id,
@@ -72,19 +73,19 @@ fn state_of(stat: &Stat) -> State {
     (stat.st_size, modified_ns(stat))
 }
 
-/// The finished files of a source, by inode and by path.
+/// A source's finished files, by inode and by path.
 #[derive(Default)]
 pub struct FinishedFiles {
     files: HashMap<Inode, FinishedFile>,
-    /// By the hash of the path.
+    /// Inodes by the hash of the path.
     by_path: HashMap<u64, Inode>,
     path_bytes: usize,
-    /// The number of the last walk.
+    /// Number of the last walk.
     walk: u32,
 }
 
 impl FinishedFiles {
-    /// Whether there is none.
+    /// Returns whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -94,7 +95,7 @@ impl FinishedFiles {
         self.files.len()
     }
 
-    /// Returns how much memory they take, in bytes.
+    /// Returns the memory that the files take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.files.len() * ENTRY_BYTES + self.path_bytes
     }
@@ -104,7 +105,7 @@ impl FinishedFiles {
         self.files.values()
     }
 
-    /// Returns their inodes, in any order.
+    /// Returns the files' inodes, in any order.
     pub fn inodes(&self) -> impl Iterator<Item = Inode> {
         self.files.keys().copied()
     }
@@ -114,7 +115,7 @@ impl FinishedFiles {
         self.files.get(&inode)
     }
 
-    /// Returns the inode and the file that was seen last at a path.
+    /// Returns the inode and the file that was last seen at a path.
     pub fn at(&self, path: &Path) -> Option<(Inode, &FinishedFile)> {
         let inode = *self.by_path.get(&hash(path))?;
         let file = self.files.get(&inode).filter(|file| *file.path == *path)?;
@@ -140,14 +141,14 @@ impl FinishedFiles {
         let file = self.files.remove(&inode)?;
         self.path_bytes -= file.path_bytes();
         let key = hash(&file.path);
-        // Another file may have replaced it at its path.
+        // Another file may have replaced this one at its path.
         if self.by_path.get(&key) == Some(&inode) {
             self.by_path.remove(&key);
         }
         Some(file)
     }
 
-    /// Notes that this walk saw a file with this status at a path; returns whether the file is
+    /// Records that this walk saw a file with this status at a path; returns whether the file is
     /// finished and was not written to.
     pub fn see(&mut self, path: &Path, stat: &Stat) -> bool {
         let Some(file) = self.files.get_mut(&Inode::of(stat)) else { return false };
@@ -159,20 +160,20 @@ impl FinishedFiles {
         true
     }
 
-    /// Notes that a write to a file was reported and cannot be read now.
+    /// Records that a write to a file was reported and cannot be read now.
     pub fn note_written(&mut self, inode: Inode) {
         if let Some(file) = self.files.get_mut(&inode) {
             file.is_written = true;
         }
     }
 
-    /// Begins a walk.
+    /// Starts a walk.
     pub fn begin_walk(&mut self) {
         self.walk = self.walk.wrapping_add(1);
     }
 
-    /// Returns the inodes of files that the last walk has not seen, except those in folders that could
-    /// not be read.
+    /// Returns the inodes of files that the last walk did not see, except those in folders that
+    /// could not be read.
     pub fn unseen(&self, unreadable: &BTreeMap<PathBuf, String>) -> Vec<Inode> {
         let is_unreadable = |path: &Path| {
             !unreadable.is_empty() && path.ancestors().any(|folder| unreadable.contains_key(folder))
@@ -188,7 +189,7 @@ impl FinishedFiles {
         }
     }
 
-    /// Returns the inodes of the files that may have a rotation or a copy among the paths.
+    /// Returns the inodes of files that may have a rotation or a copy among the paths.
     pub fn originals_of<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<Inode> {
         if self.is_empty() {
             return Vec::new();

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 pub struct FolderInodes(RefCell<HashMap<PathBuf, HashSet<u64>>>);
 
 impl FolderInodes {
-    /// Whether the folder of `path` has a file with this inode number; never for 0.
+    /// Returns whether the folder of `path` contains a file with this inode number; always false
+    /// for 0.
     pub fn has(&self, path: &Path, inode: u64) -> bool {
         let list = |folder: &PathBuf| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,27 +1,27 @@
-//! Header lines: lines of a file that name the columns of the lines after them.
+//! Header lines: lines in a file that name the columns of the lines after them.
 
 use millstream_framing::bom_len;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Longest header line in bytes. The columns after a longer one are unknown.
+/// Maximum length of a header line in bytes. The columns after a longer header line are unknown.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// Most header lines of a file that are remembered. Where an earlier one is needed, as for data
-/// that is read again, the file is searched.
+/// Maximum number of header lines remembered per file. If an earlier one is needed, for example for
+/// data that is reread, the file is searched.
 const HEADERS_MAX: usize = 32;
 
-/// Most bytes of the header lines of a file that are remembered: they are in memory, and saved with
-/// its checkpoints.
+/// Maximum bytes of header lines remembered per file. They are kept in memory and saved with the
+/// file's checkpoints.
 const HEADERS_BYTES_MAX: usize = HEADER_BYTES_MAX;
 
-/// What a header line of W3C, IIS and Zeek begins with, in any case.
+/// Start of a header line in W3C, IIS and Zeek logs, in any letter case.
 const FIELDS: &[u8] = b"#fields";
 
-/// Which lines of files are headers, which name the columns of the following lines.
+/// Which lines in files are headers, which name the columns of the following lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderLines {
-    /// Lines that begin with `#Fields:`, in files that have some.
+    /// Lines that begin with `#Fields:`, in files that contain such lines.
     IfPresent {
         /// The delimiter between two columns.
         delimiter: String,
@@ -31,27 +31,27 @@ pub enum HeaderLines {
         /// The delimiter between two columns.
         delimiter: String,
     },
-    /// The first line of a file, and lines with the same columns in any order.
+    /// The first line of a file, and other lines with the same columns in any order.
     FirstLine {
         /// The delimiter between two columns.
         delimiter: String,
     },
 }
 
-/// What a line is.
+/// The role of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// A line with values.
     Row,
-    /// A line that is no event and names no columns.
+    /// A line that is not an event and names no columns.
     Comment,
     /// A header line.
     Header(Arc<str>),
 }
 
 impl HeaderLines {
-    /// Returns what a line is. `offset` is its position in the file, and `current` the header before
-    /// it.
+    /// Returns the role of a line. `offset` is the line's position in the file, and `current` the
+    /// header before it.
     #[inline]
     pub fn kind(&self, line: &[u8], offset: u64, current: Option<&str>) -> LineKind {
         let line = trimmed(line, offset);
@@ -73,7 +73,7 @@ impl HeaderLines {
         }
     }
 
-    /// Whether an unfinished line may become a line that names columns.
+    /// Returns whether an unfinished line may become a line that names columns.
     pub fn may_become_header(&self, line: &[u8], offset: u64, current: Option<&str>) -> bool {
         let line = trimmed(line, offset);
         match self {
@@ -103,14 +103,15 @@ impl HeaderLines {
     }
 }
 
-/// Returns a line without its line end, and without the byte order mark of the file.
+/// Returns a line without its line ending, and without the file's byte order mark.
 fn trimmed(line: &[u8], offset: u64) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if offset == 0 { &line[bom_len(line)..] } else { line }
 }
 
-/// Returns the header in a line. A header that is too long is empty, so that it names no column.
+/// Returns the header in a line. A header that is too long becomes empty, so that it names no
+/// columns.
 fn header(line: &[u8]) -> LineKind {
     if line.len() > HEADER_BYTES_MAX {
         return LineKind::Header("".into());
@@ -118,8 +119,8 @@ fn header(line: &[u8]) -> LineKind {
     LineKind::Header(String::from_utf8_lossy(line).into())
 }
 
-/// Whether a line has the columns of a header, in any order, with blanks and quotation marks around
-/// them or without.
+/// Returns whether a line contains the columns of a header, in any order, with or without blanks
+/// and quotation marks around them.
 fn has_columns_of(line: &[u8], header: &str, delimiter: &str) -> bool {
     let Ok(line) = std::str::from_utf8(line) else { return false };
     if !begins_with_column_of(line, header, delimiter) {
@@ -134,7 +135,8 @@ fn has_columns_of(line: &[u8], header: &str, delimiter: &str) -> bool {
     sorted(line) == sorted(header)
 }
 
-/// Whether a line, which may be unfinished, begins with a name in a header: few lines with values do.
+/// Returns whether a line, which may be unfinished, begins with a name from a header. Few lines
+/// with values do.
 fn begins_with_column_of(line: &str, header: &str, delimiter: &str) -> bool {
     let first = line.split(delimiter).next().map(bare).unwrap_or_default();
     !line.is_empty() && header.contains(first)
@@ -145,19 +147,19 @@ fn bare(column: &str) -> &str {
     column.trim_matches([' ', '\t', '"', '\''])
 }
 
-/// The header lines of a part of a file.
+/// The known header lines in a part of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownHeaders {
-    /// Offset from which the headers are known.
+    /// Offset at which the known part begins.
     from: u64,
-    /// Offset up to which the headers are known.
+    /// Offset at which the known part ends.
     to: u64,
-    /// Header lines, each with the offset at which it ends, ascending.
+    /// Header lines in ascending order, each with the offset at which it ends.
     list: Vec<(u64, Arc<str>)>,
 }
 
 impl KnownHeaders {
-    /// Whether nothing is known.
+    /// Returns whether nothing is known.
     pub fn is_empty(&self) -> bool {
         *self == KnownHeaders::default()
     }
@@ -167,7 +169,7 @@ impl KnownHeaders {
         self.to
     }
 
-    /// Whether the header at an offset is known.
+    /// Returns whether the header at an offset is known.
     pub fn covers(&self, offset: u64) -> bool {
         (self.from..=self.to).contains(&offset)
     }
@@ -203,7 +205,7 @@ impl KnownHeaders {
 
     /// Records that all header lines between two offsets were added.
     pub fn reach(&mut self, begin: u64, end: u64) {
-        // The first of many header lines may be forgotten already.
+        // The first of many header lines may have been forgotten already.
         if begin <= self.to {
             self.to = self.to.max(end);
         }

@@ -1,15 +1,17 @@
-//! Held files: links to, and copies of, undelivered files that were or may soon be deleted.
+//! Held files: links to, and copies of, undelivered files that were deleted or may be deleted soon.
 //!
 //! | name | content |
 //! |---|---|
 //! | `ID` | a hard link to the file whose `file_id` is `ID`, 16 hexadecimal digits |
-//! | `ID-OFFSET` | a sparse copy of it: bytes keep their offsets; those before `OFFSET` (decimal)
-//! are a hole, except the head and the fingerprinted bytes that identify the file |
+//! | `ID-OFFSET` | a sparse copy of that file from `OFFSET` (decimal) to its end |
 //! | `ID-OFFSET.tmp` | an incomplete copy; removed at the next start |
 //!
-//! A compressed file is copied whole, from offset 0. A link shares the inode, so it includes bytes
-//! appended later. A link is durable once [`HeldFolder::sync`] has returned, a copy once
-//! [`HeldFolder::copy`] has.
+//! Bytes in a sparse copy keep their offsets. The bytes before `OFFSET` are a hole, except the head
+//! and the fingerprinted bytes that identify the file.
+//!
+//! A compressed file is copied as a whole, from offset 0. A link shares the inode, so it includes
+//! bytes appended later. A link is durable once [`HeldFolder::sync`] has returned, and a copy once
+//! [`HeldFolder::copy`] has returned.
 
 use super::content::Content;
 use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
@@ -28,7 +30,7 @@ use std::time::Instant;
 /// Bytes per copy step; the deadline is checked between steps.
 const COPY_BYTES: usize = 1024 * 1024;
 
-/// Upper bound in bytes of the default limit of held files.
+/// Upper bound in bytes on the default limit for held files.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// The default limit is at most 1/20 (5 %) of the file system.
@@ -37,7 +39,7 @@ const DISK_SHARE: u64 = 20;
 /// Extension of an incomplete copy.
 const UNFINISHED: &str = ".tmp";
 
-/// The held files of one source.
+/// One source's held files.
 pub struct HeldFolder {
     path: PathBuf,
     /// The open folder, once it exists.
@@ -48,7 +50,7 @@ pub struct HeldFolder {
     unlinkable: HashSet<u64>,
 }
 
-/// A file in the folder.
+/// A file in the folder of held files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldFile {
     /// The file's `file_id`.
@@ -85,7 +87,7 @@ impl HeldFolder {
         &self.path
     }
 
-    /// Returns the path of a file in it.
+    /// Returns the path of a held file.
     pub fn path_of(&self, file: &HeldFile) -> PathBuf {
         self.path.join(file.name())
     }
@@ -102,7 +104,7 @@ impl HeldFolder {
     /// [`HeldFolder::sync`] makes the link durable.
     ///
     /// # Errors
-    /// The link cannot be created now; a later attempt may succeed.
+    /// Returns an error if the link cannot be created now; a later attempt may succeed.
     pub fn link(&mut self, id: OriginId, file: &File) -> io::Result<bool> {
         let stat = fstat(file)?;
         if stat.st_nlink == 0 || self.unlinkable.contains(&stat.st_dev) {
@@ -177,7 +179,7 @@ impl HeldFolder {
         copied
     }
 
-    /// Renames a held file after the id under which it is read from now on; durable after
+    /// Renames a held file to the id with which it will be read; durable after
     /// [`HeldFolder::sync`].
     pub fn rename(&mut self, file: &HeldFile, id: OriginId) -> io::Result<HeldFile> {
         let renamed = HeldFile { id, copied_from: file.copied_from };
@@ -187,7 +189,7 @@ impl HeldFolder {
         Ok(renamed)
     }
 
-    /// Removes a settled file.
+    /// Removes a held file that is settled.
     pub fn remove(&self, file: &HeldFile) {
         match std::fs::remove_file(self.path_of(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -222,8 +224,8 @@ impl HeldFolder {
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.path_of(file))
     }
 
-    /// Opens the folder, and creates it if it is missing. Log files may contain secrets, so only
-    /// the agent's user has access.
+    /// Opens the folder, and creates it if it is missing. Only the agent's user has access, because
+    /// log files may contain secrets.
     fn folder(&mut self) -> io::Result<&RecordedFile> {
         let folder = match self.folder.take().filter(|folder| !is_deleted(folder.file())) {
             Some(folder) => folder,
@@ -239,20 +241,20 @@ impl HeldFolder {
     }
 }
 
-/// Whether an open file was deleted, so that it has no name.
+/// Returns whether an open file was deleted, so that it has no name.
 fn is_deleted(file: &File) -> bool {
     fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Whether a link will never be possible: the file is on another file system or on a file system
-/// without links, or `fs.protected_hardlinks` forbids links to files of other owners.
+/// Returns whether a link will never be possible: the file is on another file system or on a file
+/// system without links, or `fs.protected_hardlinks` forbids links to other owners' files.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::MLINK];
     refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }
 
-/// Copies the head, the fingerprinted bytes and everything from `from` on to the same offsets.
+/// Copies the head, the fingerprinted bytes and everything after `from` to the same offsets.
 fn copy_rest(
     content: &Content,
     to: &Arc<RecordedFile>,
@@ -272,10 +274,10 @@ fn copy_rest(
     }
 }
 
-/// Result of a copy, with its end offset.
+/// The result of a copy, with its end offset.
 enum Copied {
     Whole(u64),
-    /// The copy ends here because time or disk space ran out.
+    /// The copy ends at this offset because time or disk space ran out.
     Part(u64, io::ErrorKind),
 }
 

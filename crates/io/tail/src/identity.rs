@@ -2,7 +2,7 @@
 //!
 //! Inode numbers are reused as soon as a file is deleted, many files share a head, and a file can
 //! be truncated and rewritten to any length. A file is recognized only if its head and fingerprint
-//! match the saved ones. In doubt, a file counts as new and is read from its beginning.
+//! match the saved ones. In case of doubt, a file counts as new and is read from its beginning.
 
 use crate::content::{CompressedState, Content, modified_ns};
 use crate::header::KnownHeaders;
@@ -19,11 +19,11 @@ pub const HEAD_BYTES_MAX: u64 = 1024;
 /// Maximum number of bytes in a fingerprint.
 pub const FINGERPRINT_BYTES_MAX: u64 = 256;
 
-/// Fingerprints kept per open file. A copy may lack the last bytes read, and then matches an older
-/// one.
+/// Number of fingerprints kept per open file. A copy may lack the last bytes read, and then matches
+/// an older fingerprint.
 const FINGERPRINTS_MAX: usize = 8;
 
-/// Number of last bytes read that are kept per open file, to fingerprint any end within them.
+/// Number of the most recently read bytes kept per open file, to fingerprint any end within them.
 const RECENT_BYTES_MAX: usize = 512;
 
 /// Device and inode number of a file.
@@ -47,24 +47,24 @@ impl Inode {
 pub struct Head {
     /// Number of bytes hashed.
     pub bytes: u64,
-    /// Their XXH3 hash.
+    /// XXH3 hash of these bytes.
     pub hash: u64,
 }
 
 impl Head {
-    /// Hashes the first `bytes` of a content, or all of it if it is shorter.
+    /// Hashes the first `bytes` of the content, or all of it if the content is shorter.
     pub fn read(content: &mut Content, bytes: u64) -> io::Result<Head> {
         let mut buffer = [0; HEAD_BYTES_MAX as usize];
         let filled = content.read_all_at(&mut buffer[..bytes.min(HEAD_BYTES_MAX) as usize], 0)?;
         Ok(Head { bytes: filled as u64, hash: hash(&buffer[..filled]) })
     }
 
-    /// Whether `content` begins with the same bytes.
+    /// Returns whether `content` begins with the same bytes.
     pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
 
-    /// Whether the head covers [`HEAD_BYTES_MAX`] bytes.
+    /// Returns whether the head covers [`HEAD_BYTES_MAX`] bytes.
     pub fn is_full(&self) -> bool {
         self.bytes == HEAD_BYTES_MAX
     }
@@ -77,12 +77,12 @@ pub struct Fingerprint {
     pub end: u64,
     /// Number of bytes hashed.
     pub bytes: u64,
-    /// Their XXH3 hash.
+    /// XXH3 hash of these bytes.
     pub hash: u64,
 }
 
 impl Fingerprint {
-    /// Hashes the bytes of a content before `end`.
+    /// Hashes the bytes before offset `end` in the content.
     pub fn read(content: &mut Content, end: u64) -> io::Result<Fingerprint> {
         let bytes = end.min(FINGERPRINT_BYTES_MAX);
         let mut buffer = [0; FINGERPRINT_BYTES_MAX as usize];
@@ -98,19 +98,19 @@ impl Fingerprint {
         Some(Fingerprint { end, bytes, hash: hash(text) })
     }
 
-    /// Whether `content` has the same bytes before the offset.
+    /// Returns whether `content` contains the same bytes before the offset.
     pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.end == 0 || Fingerprint::read(content, self.end)? == *self)
     }
 }
 
-/// The last fingerprints of a file, newest at the back, and the last bytes read.
+/// A file's most recent fingerprints, newest at the back, and its most recently read bytes.
 #[derive(Default)]
 pub struct Fingerprints {
     fingerprints: VecDeque<Fingerprint>,
-    /// The last bytes read.
+    /// The most recently read bytes.
     recent: Vec<u8>,
-    /// Offset at which they end.
+    /// Offset at which these bytes end.
     recent_end: u64,
 }
 
@@ -127,12 +127,12 @@ impl Fingerprints {
         self.fingerprints.back().copied().unwrap_or_default()
     }
 
-    /// Adds a fingerprint if its offset is beyond the others.
+    /// Adds a fingerprint if its offset is beyond all others.
     pub fn add(&mut self, fingerprint: Fingerprint) {
         if fingerprint.end > self.last().end {
             self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));
             if self.fingerprints.is_empty() {
-                // Most files are read once.
+                // Most files are read once, so one slot is enough.
                 self.fingerprints.reserve_exact(1);
             }
             self.fingerprints.push_back(fingerprint);
@@ -151,7 +151,7 @@ impl Fingerprints {
         self.recent_end = end;
     }
 
-    /// Frees the memory of the last bytes read. Called once no copy that is being made can lack
+    /// Frees the memory of the most recently read bytes. Called once no copy in progress can lack
     /// them.
     pub fn forget_recent(&mut self) {
         self.recent = Vec::new();
@@ -178,7 +178,7 @@ fn hash(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// Saved state of a file: its identity and where reading began. Stored as JSON next to the
+/// A file's saved state: its identity and where reading began. Stored as JSON next to the
 /// checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
@@ -194,15 +194,15 @@ pub struct Descriptor {
     /// State of a compressed file when it was last read to its end.
     #[serde(default, rename = "packed", skip_serializing_if = "Option::is_none")]
     pub compressed: Option<CompressedState>,
-    /// Id of the original of a copy, while only the original is read.
+    /// Id of a copy's original, while only the original is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<OriginId>,
-    /// Offset at which reading of the file began: the checkpoint of a sink that has none yet.
+    /// Offset at which reading of the file began. It is the checkpoint of sinks that have none yet.
     pub start: u64,
     /// Path under which the file was first seen.
     #[serde(with = "shared_text")]
     pub path: Arc<str>,
-    /// The included name that it was rotated from, if it was first seen after the rotation.
+    /// The included name from which the file was rotated, if it was first seen after the rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_of: Option<Box<str>>,
     /// Modification time when the fingerprint was taken, in nanoseconds since 1970.
@@ -224,7 +224,7 @@ pub struct Descriptor {
     pub closed: bool,
 }
 
-/// Texts that other structures share.
+/// Serialization of text that other structures share.
 mod shared_text {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::sync::Arc;
@@ -254,7 +254,7 @@ impl Descriptor {
     }
 
     /// Switches to a copy of the file. If the copy ends before the last bytes read, the fingerprint
-    /// at its own end identifies it.
+    /// at the copy's end identifies it.
     pub fn continue_in(
         &mut self,
         copy: &mut Content,
@@ -270,7 +270,8 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Whether the file was closed and, judged by its status, not written to since.
+    /// Returns whether the file was closed and, judged by its status, has not been written to
+    /// since.
     pub fn is_unchanged(&self, stat: &Stat) -> bool {
         let size = self.compressed.map_or(self.fingerprint.end, CompressedState::size);
         self.closed && size == stat.st_size as u64 && self.modified_ns == modified_ns(stat)
@@ -287,17 +288,17 @@ impl Descriptor {
     }
 
     /// Returns the largest offset that the hashes cover. The head is saved before the data is sent,
-    /// the fingerprint with the checkpoint; after a crash in between only the head is saved.
+    /// and the fingerprint with the checkpoint; after a crash in between, only the head is saved.
     pub fn hashed_bytes(&self) -> u64 {
         self.head.bytes.max(self.fingerprint.end)
     }
 
-    /// Whether `content` belongs to this file, given that `checkpoint` bytes of the file were
-    /// settled.
+    /// Returns whether `content` belongs to this file, given that `checkpoint` bytes of the file
+    /// were settled.
     ///
-    /// Head or fingerprint must cover the settled bytes; otherwise another file with the same first
-    /// bytes could be mistaken for this file, and its lines would be skipped. For a compressed file
-    /// a full head is enough.
+    /// The head or the fingerprint must cover the settled bytes. Otherwise another file with the
+    /// same first bytes could be mistaken for this file, and its lines would be skipped. For a
+    /// compressed file, a full head is enough.
     pub fn identifies(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
         if content.is_compressed()
             && self.compressed.is_some_and(|state| content.skip_if_unchanged(state))
@@ -315,8 +316,8 @@ impl Descriptor {
     }
 }
 
-/// Whether the content has at least this many bytes. Reads instead of asking for the file size,
-/// which is stale on network file systems.
+/// Returns whether the content has at least this many bytes. Reads a byte instead of using the file
+/// size, which is stale on network file systems.
 fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
     Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }

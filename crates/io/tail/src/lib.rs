@@ -1,16 +1,16 @@
-//! Tails files: finds them, identifies them across rotation, and reads them line by line.
+//! Tails files: finds them, identifies them across rotations, and reads them line by line.
 //!
-//! A separate crate because it cuts a dependency: it knows no options of the configuration and no
-//! other component, so it is tested alone.
+//! A separate crate because it cuts a dependency: the crate uses neither configuration options nor
+//! other components, so it can be tested alone.
 //!
 //! ```text
 //! discover, links, watch   which paths match, where links lead, and which names change
 //! open, content, recorded  the bytes of a file, decompressed; the calls that read and write them
-//! identity, records        which file it is, also after a restart
-//! rotation_names, renames, copy_detection, stability    what a rotation did to it
-//! held                     deleted files that are not delivered yet
-//! file_framer, header, line_filter, range    lines, events, and which are kept
-//! tail                     one open file: its cursors, and reading lines into a block
+//! identity, records        which file it is, even after a restart
+//! rotation_names, renames, copy_detection, stability    the effects of a rotation on it
+//! held                     deleted files that are still undelivered
+//! file_framer, header, line_filter, range    lines and events, and which of them are kept
+//! tail                     one open file: its cursors, and reading its lines into a block
 //! source                   the schedule of all files
 //! ```
 

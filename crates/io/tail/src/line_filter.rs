@@ -4,11 +4,11 @@ use memchr::memmem::Finder;
 use millstream_model::{Batch, Selection};
 use regex::bytes::RegexSet;
 
-/// A condition on a line: the line contains one of the texts or matches one of the regular
+/// A condition on a line: the line contains one of the strings or matches one of the regular
 /// expressions.
 #[derive(Clone, Debug, Default)]
 pub struct LineFilter {
-    /// Texts, compared byte by byte.
+    /// Strings, compared byte by byte.
     pub contains: Vec<String>,
     /// Regular expressions.
     pub regex: Vec<String>,
@@ -20,7 +20,7 @@ struct Matcher {
     patterns: RegexSet,
 }
 
-/// `keep_lines` and `drop_lines` of a source.
+/// A source's `keep_lines` and `drop_lines` filters.
 pub struct LineFilters {
     keep: Option<Matcher>,
     drop: Option<Matcher>,
@@ -30,7 +30,7 @@ impl LineFilters {
     /// Compiles the filters.
     ///
     /// # Errors
-    /// A regular expression is invalid.
+    /// Returns an error if a regular expression is invalid.
     pub fn new(
         keep: Option<&LineFilter>,
         drop: Option<&LineFilter>,
@@ -41,7 +41,7 @@ impl LineFilters {
         })
     }
 
-    /// Deselects filtered lines; returns how many.
+    /// Deselects filtered lines; returns the number of lines deselected.
     pub fn apply(&self, batch: &mut Batch) -> u64 {
         if self.keep.is_none() && self.drop.is_none() {
             return 0;
@@ -67,7 +67,7 @@ impl Matcher {
         Ok(Matcher { texts, patterns })
     }
 
-    /// Returns which rows match.
+    /// Returns for each row whether it matches.
     fn rows(&self, batch: &Batch) -> Vec<bool> {
         let mut hits = vec![false; batch.rows()];
         for text in &self.texts {
@@ -83,14 +83,14 @@ impl Matcher {
 }
 
 /// Marks the rows that contain `text`. Searches the whole block instead of each line, so that a
-/// rare text costs one pass over the memory. After a match the search continues after its line.
+/// rare text costs one pass over the memory. After a match, the search continues after its line.
 fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
     let starts = &batch.starts[..];
     let mut from = 0;
     while let Some(hit) = text.find(&batch.block[from..]).map(|at| at + from) {
         let row = starts.partition_point(|start| *start as usize <= hit).saturating_sub(1);
         let Some(&start) = starts.get(row) else { return };
-        // A match in the truncated part of a line, or across a line end, does not count.
+        // A match in the truncated part of a line, or across a line ending, does not count.
         let end = start as usize + batch.text_len(row);
         hits[row] |= hit >= start as usize && hit + text.needle().len() <= end;
         from = if hit >= end || !hits[row] { hit + 1 } else { end };

@@ -1,15 +1,15 @@
-//! Symbolic links that match patterns, and the files that they lead to.
+//! Symbolic links that match patterns, and the files to which they lead.
 //!
 //! Kubernetes links `/var/log/containers/POD.log` to a file in `/var/log/pods`, which is rotated in
-//! its own folder: no name in the folder of the link changes. So the names behind a link are watched
-//! as well, and rotations are named after the file at its end.
+//! its own folder, so no name in the link's folder changes. Therefore the names behind a link are
+//! watched as well, and rotations are named after the file at its end.
 
 use rustix::fs::Uid;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Most links in a chain, as in the kernel.
+/// Maximum number of links in a chain, as in the kernel.
 const CHAIN_MAX: usize = 40;
 
 /// A link to a file.
@@ -24,19 +24,20 @@ pub struct Link {
 /// The links that the last walk found.
 #[derive(Default)]
 pub struct Links {
-    /// Links by the file that they lead to: of several links to a file, the first by name.
+    /// Links by the file to which they lead. If several links lead to a file, the first one by
+    /// name.
     by_target: HashMap<PathBuf, Link>,
     /// The links, including the inner links of chains.
     links: HashSet<PathBuf>,
-    /// Folders of the names behind the links.
+    /// Folders that contain the names behind the links.
     folders: BTreeSet<PathBuf>,
-    /// Folders of the targets.
+    /// Folders that contain the targets.
     target_folders: HashSet<PathBuf>,
 }
 
 impl Links {
-    /// Follows links. In `files`, targets take the place of the links. A target that `is_included`
-    /// under its own name needs no link.
+    /// Follows links. In `files`, targets replace the links. A target that `is_included` by its own
+    /// name needs no link.
     pub fn follow(
         links: BTreeSet<PathBuf>,
         files: &mut BTreeSet<PathBuf>,
@@ -62,7 +63,7 @@ impl Links {
         followed
     }
 
-    /// Whether there is no link to a file.
+    /// Returns whether no link leads to a file.
     pub fn is_empty(&self) -> bool {
         self.by_target.is_empty()
     }
@@ -72,12 +73,13 @@ impl Links {
         self.by_target.get(target)
     }
 
-    /// Whether a path is one of the links.
+    /// Returns whether a path is one of the links.
     pub fn has(&self, path: &Path) -> bool {
         self.links.contains(path)
     }
 
-    /// Whether a file has the folder of a target, and so may be a rotation of it.
+    /// Returns whether a file is in the same folder as a target, so that it may be a rotation of
+    /// the target.
     pub fn is_beside_target(&self, path: &Path) -> bool {
         path.parent().is_some_and(|folder| self.target_folders.contains(folder))
     }
@@ -88,8 +90,8 @@ impl Links {
     }
 }
 
-/// Returns the owner of a link, and the names behind it up to its target, which need not exist.
-/// `None` if the path is no link, leads to a folder, or leads nowhere.
+/// Returns a link's owner, and the names behind it up to its target, which need not exist. `None`
+/// if the path is not a link, leads to a folder, or leads nowhere.
 fn names_behind(link: &Path) -> Option<(Uid, Vec<PathBuf>)> {
     let owner = Uid::from_raw(std::fs::symlink_metadata(link).ok()?.uid());
     let mut names = Vec::new();

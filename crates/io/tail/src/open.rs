@@ -1,4 +1,4 @@
-//! Opens files: regular ones only, and through symlinks only where allowed.
+//! Opens files: only regular files, and only through symlinks that are allowed.
 
 use rustix::fs::{FileType, OFlags, Stat, Uid, fstat, lstat};
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders of container logs, whose symlinks the container runtime creates.
+/// Folders for container logs, whose symlinks the container runtime creates.
 const CONTAINER_ROOTS: &[&str] =
     &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
 
@@ -25,12 +25,12 @@ pub fn open_max() -> usize {
 /// Which symlinks to files are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
-    /// Symlinks to files of the link's owner, and into the folders of container logs.
+    /// Symlinks to files that belong to the link's owner, and into the folders for container logs.
     #[default]
     SameOwner,
     /// No symlinks.
     Never,
-    /// Symlinks to files below these folders.
+    /// Symlinks to files in these folders, at any depth.
     Allow(Vec<PathBuf>),
 }
 
@@ -40,10 +40,11 @@ pub enum Symlinks {
 /// checks.
 ///
 /// # Errors
-/// The file cannot be opened, or is behind a symlink that `links` does not allow.
+/// Returns an error if the file cannot be opened, or is behind a symlink that `links` does not
+/// allow.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
-    // Opening a FIFO would unblock a writer that waits for a reader. A FIFO swapped in after this
-    // check is detected below.
+    // Opening a FIFO would unblock a writer that waits for a reader. A FIFO that is swapped in
+    // after this check is detected below.
     if !FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode).is_file() {
         return Ok(None);
     }
@@ -63,11 +64,11 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
     Ok(Some((file, stat)))
 }
 
-/// Opens a regular file to which a symlink of `owner` leads, or a rotation of such a file, without
-/// following further symlinks; `None` if the path is something else.
+/// Opens a regular file that is the target of a symlink with this `owner`, or a rotation of such a
+/// file, without following further symlinks; `None` if the path is something else.
 ///
 /// # Errors
-/// The file cannot be opened, or `links` does not allow a symlink to it.
+/// Returns an error if the file cannot be opened, or if `links` does not allow a symlink to it.
 pub fn open_linked(path: &Path, owner: Uid, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
     let Some((file, stat)) = open_regular(path, &Symlinks::Never)? else { return Ok(None) };
     if !links.allows(owner, &stat, &file) {
@@ -99,7 +100,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 }
 
 impl Symlinks {
-    /// Whether a symlink of `owner` to this file is followed.
+    /// Returns whether a symlink with this owner to this file is followed.
     fn allows(&self, owner: Uid, target: &Stat, file: &File) -> bool {
         match self {
             Symlinks::Never => false,
@@ -112,7 +113,8 @@ impl Symlinks {
     }
 }
 
-/// Whether the open file is below one of the folders, by the path that the kernel reports for it.
+/// Returns whether the open file is inside one of the folders, according to the path that the
+/// kernel reports for it.
 fn is_below<'a>(file: &File, mut roots: impl Iterator<Item = &'a Path>) -> bool {
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let real = |root: &Path| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());

@@ -1,4 +1,4 @@
-//! Back-fill: reads only events within a time range.
+//! Backfill: reads only events within a time range.
 
 use millstream_framing::TimeReader;
 use millstream_model::{Batch, OriginId, Selection, TIME_UNKNOWN};
@@ -9,19 +9,19 @@ pub struct Range {
     from_ns: i64,
     until_ns: i64,
     reader: Option<TimeReader>,
-    /// By origin, whether its last event was selected. An event without a time gets the decision of
-    /// the event before it.
+    /// Whether each origin's last event was selected. An event without a time gets the same
+    /// decision as the event before it.
     last: HashMap<OriginId, bool>,
 }
 
 impl Range {
     /// Creates the range, in nanoseconds since 1970. `reader` finds the times of events that have
-    /// none yet.
+    /// no time yet.
     pub fn new(times_ns: std::ops::Range<i64>, reader: Option<TimeReader>) -> Range {
         Range { from_ns: times_ns.start, until_ns: times_ns.end, reader, last: HashMap::new() }
     }
 
-    /// Deselects events outside of the range; returns how many.
+    /// Deselects events outside of the range; returns the number of events deselected.
     pub fn apply(&mut self, batch: &mut Batch) -> u64 {
         let before = batch.events();
         let mut kept = vec![false; batch.rows()];
@@ -53,8 +53,8 @@ impl Range {
         }
     }
 
-    /// Whether a file with this modification time, in seconds since 1970, may have events in the
-    /// range.
+    /// Returns whether a file with this modification time, in seconds since 1970, may contain
+    /// events in the range.
     pub fn may_be_in(&self, modified_s: i64) -> bool {
         modified_s.saturating_add(1).saturating_mul(1_000_000_000) >= self.from_ns
     }

@@ -2,9 +2,9 @@
 //! after they were read to their end.
 //!
 //! A rotation creates *generations* of a file: `app.log.1`, then `app.log.1.gz`, then
-//! `app.log.2.gz`. A closed generation stays recorded for a while, so that it is recognized under
-//! its later names and not mistaken for an unread one. The number of closed generations per name is
-//! bounded; a file older than the oldest recorded one counts as read.
+//! `app.log.2.gz`. A closed generation stays recorded for a while, so that it is recognized by its
+//! later names and not mistaken for an unread file. The number of closed generations per name is
+//! bounded; a file older than the oldest recorded generation counts as read.
 
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};
@@ -14,15 +14,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Closed generations recorded per name, of about 100 bytes each. An unread generation is missed
-/// only after more rotations than this between two attempts to read it.
+/// Number of closed generations recorded per name, about 100 bytes each. An unread generation is
+/// missed only after more rotations than this between two attempts to read it.
 pub const GENERATIONS_MAX: usize = 16;
 
-/// The saved state of a file, and its checkpoints.
+/// A file's saved state and its checkpoints.
 pub struct FileRecord {
     /// The id of the file.
     pub id: OriginId,
-    /// The checkpoint of each sink, by sink id. A sink that never settled anything has none.
+    /// The checkpoint of each sink, by sink id. A sink that never settled anything is missing.
     pub checkpoints: Vec<(String, u64)>,
     /// The saved state.
     pub descriptor: Descriptor,
@@ -36,13 +36,14 @@ impl FileRecord {
     }
 
     /// Returns the offset up to which a sink has settled the file. Without a checkpoint, that is
-    /// where reading of the file began.
+    /// the offset at which reading of the file began.
     pub fn settled_by(&self, sink: &str) -> u64 {
         let checkpoint = self.checkpoints.iter().find(|(id, _)| id == sink);
         checkpoint.map_or(self.descriptor.start, |(_, offset)| *offset)
     }
 
-    /// Returns the highest checkpoint, or where reading of the file began if that is further.
+    /// Returns the highest checkpoint, or the offset at which reading of the file began if that is
+    /// higher.
     pub fn furthest(&self) -> u64 {
         let highest = self.checkpoints.iter().map(|(_, offset)| *offset).max();
         highest.unwrap_or(0).max(self.descriptor.start)
@@ -61,8 +62,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Adds a record. If its name has too many closed generations, removes the oldest and returns
-    /// its id.
+    /// Adds a record. If its name has too many closed generations, removes the oldest one and
+    /// returns its id.
     pub fn insert(&mut self, record: FileRecord) -> Option<OriginId> {
         let id = record.id;
         let descriptor = &record.descriptor;
@@ -146,7 +147,7 @@ fn remove_from<K: std::hash::Hash + Eq>(
 }
 
 /// Returns the names from which rotations derive the names of generations. A linked file may also
-/// be rotated in the folder of the link.
+/// be rotated in the link's folder.
 fn names_of(descriptor: &Descriptor) -> BTreeSet<String> {
     let paths = [descriptor.name(), &*descriptor.path];
     paths.into_iter().map(|path| file_name(Some(Path::new(path)))).collect()
@@ -184,7 +185,7 @@ impl Generations {
         self.change(descriptor, |name| name.open = name.open.saturating_sub(1));
     }
 
-    /// Adds a closed generation; returns the oldest if there are too many.
+    /// Adds a closed generation; returns the oldest one if there are too many.
     fn close(&mut self, descriptor: &Descriptor, id: OriginId) -> Option<OriginId> {
         let closed = &mut self.name(descriptor).closed;
         let entry = (descriptor.modified_ns, id);
@@ -207,13 +208,13 @@ impl Generations {
         self.0.get_mut(descriptor.name()).map(change).unwrap_or_default();
     }
 
-    /// Removes names without generations. Called between walks: a name whose files are just being
-    /// renamed stays known.
+    /// Removes names without generations. Called between walks, so that a name whose files are
+    /// being renamed is not removed.
     pub fn sweep(&mut self) {
         self.0.retain(|_, name| name.open > 0 || !name.closed.is_empty());
     }
 
-    /// Frees the memory that removed names leave.
+    /// Frees the memory that removed names used.
     pub fn shrink(&mut self) {
         self.sweep();
         self.0.shrink_to(2 * self.0.len());
@@ -238,14 +239,15 @@ impl Generations {
     }
 }
 
-/// Loads the saved records of files. The record of a copy is deleted if its original has one: data
-/// of the copy that was read from the original may not be settled, and is read again from there.
+/// Loads the saved records of files. The record of a copy is deleted if its original has a record:
+/// data of the copy that was read from the original may be unsettled, and is reread from the
+/// original.
 ///
-/// Beyond `idle_max` records, files that were read to their end are only listed, to be finished if
-/// they are unchanged.
+/// Beyond `idle_max` records, files that were read to their end are only listed, so that they can
+/// be finished if they are unchanged.
 ///
 /// # Errors
-/// The checkpoint store cannot be read.
+/// Returns an error if the checkpoint store cannot be read.
 pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
     let mut loaded = Loaded::default();
     let mut idle = Vec::new();
@@ -294,7 +296,7 @@ pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
 pub struct Loaded {
     /// The records.
     pub records: Records,
-    /// Files that were read to their end, and whose records were not loaded.
+    /// Files that were read to their end and whose records were not loaded.
     pub idle: Vec<IdleRecord>,
     gone: Vec<OriginId>,
 }
@@ -309,15 +311,15 @@ impl Loaded {
 
 /// A file that was read to its end before the restart.
 pub struct IdleRecord {
-    /// Its id.
+    /// Id of the file.
     pub id: OriginId,
-    /// Its path.
+    /// Path of the file.
     pub path: Arc<str>,
-    /// Its inode number.
+    /// Inode number of the file.
     pub inode: u64,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Its modification time, in nanoseconds since 1970.
+    /// Modification time of the file, in nanoseconds since 1970.
     pub modified_ns: i64,
     /// See [`Descriptor::since_ns`].
     pub since_ns: i64,
@@ -337,7 +339,8 @@ impl IdleRecord {
     }
 }
 
-/// Whether every sink has settled the read part of a plain file that was seen under one name.
+/// Returns whether every sink has settled the read part of a plain file that was seen with one name
+/// only.
 fn is_settled(record: &FileRecord, sinks: &[(SinkIndex, String)]) -> bool {
     let descriptor = &record.descriptor;
     let end = descriptor.fingerprint.end;

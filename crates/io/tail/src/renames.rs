@@ -5,14 +5,14 @@ use crate::rotation_names::is_compressed_name;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Most paths remembered of the files that one look has opened. Beyond this number, deleted files
-/// are not counted until the next look.
+/// Maximum number of paths remembered for the files that one look has opened. Beyond this number,
+/// deleted files are not counted until the next look.
 const OPENED_MAX: usize = 1000;
 
-/// Most created files that are remembered beyond a look.
+/// Maximum number of created files remembered after a look.
 const CREATED_MAX: usize = 10_000;
 
-/// A rename of a file. Either name has several paths if symlinks lead to its folder.
+/// A file rename. Each name has several paths if symlinks lead to its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// The paths of the old name.
@@ -21,7 +21,7 @@ pub struct Rename {
     pub to: Vec<PathBuf>,
 }
 
-/// A change of a name in a watched folder, under each path that leads to it.
+/// A name change in a watched folder, with every path that leads to the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameChange {
     /// A file was created.
@@ -32,12 +32,13 @@ pub enum NameChange {
     Deleted(Vec<PathBuf>),
 }
 
-/// What became of the files with changed names.
+/// The fate of files with changed names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Current paths of files that were renamed and once had a matching name.
     pub renamed: HashSet<PathBuf>,
-    /// The matching names of files that were both created and deleted, or replaced, by these changes.
+    /// The matching names of files that were both created and deleted, or replaced, by these
+    /// changes.
     pub deleted: Vec<PathBuf>,
 }
 
@@ -78,7 +79,7 @@ impl NameFollower {
         followed
     }
 
-    /// Notes that a look has seen all present files, and the paths of the files that it opened.
+    /// Records that a look has seen all present files, and the paths of the files that it opened.
     pub fn note_look<'p>(&mut self, opened: impl ExactSizeIterator<Item = &'p Path>) {
         self.created.keep_absent();
         let is_known = opened.len() <= OPENED_MAX;
@@ -101,8 +102,8 @@ fn follow_rename(renamed: &mut HashSet<PathBuf>, rename: Rename, matches: impl F
 /// The files that were created, by their current name.
 #[derive(Default)]
 struct CreatedFiles {
-    /// The first matching name of each file, if there was one. Of several paths of a name, the
-    /// least is the key.
+    /// The first matching name of each file, if there was one. If a name has several paths, the
+    /// smallest one is the key.
     files: HashMap<PathBuf, Option<PathBuf>>,
 }
 
@@ -123,7 +124,7 @@ impl CreatedFiles {
         replaced
     }
 
-    /// Forgets the files that are present. The deletion or renaming of the other files is not
+    /// Forgets the files that are present. The deletion or renaming of the other files has not been
     /// reported yet.
     fn keep_absent(&mut self) {
         self.files.retain(|path, _| path.symlink_metadata().is_err());
@@ -141,7 +142,7 @@ impl CreatedFiles {
     }
 }
 
-/// Whether a path is another path with the extension of a compressed file.
+/// Returns whether a path is another path plus the extension of a compressed file.
 fn is_compressed_form(path: &Path, original: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     is_compressed_name(path) && bytes.starts_with(original.as_os_str().as_encoded_bytes())
@@ -229,7 +230,8 @@ mod tests {
         assert_eq!(count(compressed.concat()), 0);
     }
 
-    /// The look is between the creation and the deletion, or between the creation and its report.
+    /// The look occurs between the creation and the deletion, or between the creation and its
+    /// report.
     #[test]
     fn a_file_that_a_look_has_opened_is_not_counted_and_one_that_it_missed_is() {
         let created = || vec![NameChange::Created(vec!["/app.log".into()])];

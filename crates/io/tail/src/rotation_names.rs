@@ -1,4 +1,4 @@
-//! File names: rotations of other names, and the containers of logs.
+//! File names: rotations of other names, and containers in log paths.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,14 @@ const COMPRESSED_EXTENSIONS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 /// Words that log rotation adds to names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
-/// Whether a name is that of a compressed file, complete or being written: `app.log.1.gz.tmp`.
+/// Returns whether the name belongs to a compressed file, either complete or being written:
+/// `app.log.1.gz.tmp`.
 pub fn is_compressed_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy() + ".";
     COMPRESSED_EXTENSIONS.iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
-/// Whether a name ends in a rotation number: `app.log.1`, `app.log.2.gz`.
+/// Returns whether a name ends in a rotation number: `app.log.1`, `app.log.2.gz`.
 pub fn is_numbered(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| name.strip_suffix(ending));
@@ -25,14 +26,14 @@ pub fn is_numbered(path: &Path) -> bool {
     })
 }
 
-/// Returns the common prefix of all rotations of a file: its name up to the last dot. In the name
-/// of a rotation a dot, `-` or `_` follows it.
+/// Returns the common prefix of all rotations of a file: its name up to the last dot. In a
+/// rotation's name, the prefix is followed by a dot, `-` or `_`.
 pub fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// Whether `other` is a name that a rotation could give to `original` or its compressed form: a
-/// number, a date, an extension.
+/// Returns whether `other` is a name that a rotation could give to `original` or its compressed
+/// form: a number, a date, an extension.
 pub fn is_rotation_name(original: &str, other: &str) -> bool {
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
     if original == ending.unwrap_or(other) {
@@ -53,7 +54,7 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
 }
 
-/// Returns the names that a rotation may have changed to `other`, longest first. Other numbers of
+/// Returns the names that a rotation may have changed to `other`, longest first. Other numbers for
 /// the same file, such as `app.log.1` for `app.log.2.gz`, are not included.
 pub fn originals_of(other: &str) -> Vec<String> {
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
@@ -69,8 +70,8 @@ pub fn originals_of(other: &str) -> Vec<String> {
     names
 }
 
-/// Returns the container attributes in the path of a container log, named by the OpenTelemetry
-/// semantic conventions, such as `k8s.pod.name`. Empty for other paths.
+/// Returns the container attributes in the path of a container log, named according to the
+/// OpenTelemetry semantic conventions, such as `k8s.pod.name`. Empty for other paths.
 ///
 /// Kubernetes stores logs as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log` and links to them
 /// from `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log`.
@@ -177,7 +178,7 @@ mod tests {
             others
                 .iter()
                 .for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
-            // `originals_of` leaves out names that end in a rotation number themselves.
+            // `originals_of` leaves out names that themselves end in a rotation number.
             let found = |other: &&&str| originals_of(other).contains(&original.to_owned());
             assert!(
                 original == "app.log.1" || others.iter().all(|other| found(&other)),

@@ -1,4 +1,4 @@
-//! CPU and time budget of directory scans: a scan that takes long delays the next.
+//! CPU and time budget for directory scans. A scan that takes long delays the next one.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// Scans use at most 1/20 of a core.
 const CPU_SHARE: u32 = 20;
 
-/// Scans use at most 1/4 of the wall time, as disks may block. With a smaller share, a slow disk
-/// would delay the next scan so long that files could appear and be rotated away unseen.
+/// Scans use at most 1/4 of the wall time, because disks may block. With a smaller share, a slow
+/// disk would delay the next scan so long that files could appear and be rotated away unseen.
 const TIME_SHARE: u32 = 4;
 
 /// A scan in progress on this thread.
@@ -22,7 +22,7 @@ impl ScanBudget {
         ScanBudget { begun: Instant::now(), cpu: thread_cpu() }
     }
 
-    /// Stops measuring; returns the shortest time between the start of this scan and the next.
+    /// Stops measuring; returns the minimum time between the start of this scan and the next.
     pub fn interval(self) -> Duration {
         interval(thread_cpu().saturating_sub(self.cpu), self.begun.elapsed())
     }

@@ -1,4 +1,4 @@
-//! Schedules reads of files, and fills blocks from them.
+//! Schedules file reads, and fills blocks from them.
 
 mod adoption;
 mod batch;
@@ -64,10 +64,11 @@ use stop::Stop;
 use tails::Tails;
 use walks::Walks;
 
-/// Shortest pause of the source. Files that become due within it are polled together.
+/// Minimum pause between polls of the source. Files that become due within it are polled together.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// Longest pause of the source. A write to a quiet file is noticed after this time at the latest.
+/// Maximum pause between polls of the source. A write to a quiet file is noticed after at most this
+/// time.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Interval of directory walks without an inotify event.
@@ -76,32 +77,32 @@ const WALK_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval of directory walks while a folder is not watched.
 const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shortest time between two walks, however many names change.
+/// Minimum time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A last line without a line end counts as complete once its file has no path and has not grown
+/// A last line without a line ending counts as complete once its file has no path and has not grown
 /// for this long.
 const FINISH_SILENCE: Duration = Duration::from_secs(2);
 
-/// A file without a path is closed once it has not grown for this long: its writer may still have
-/// it open.
+/// A file without a path is closed once it has not grown for this long, because its writer may
+/// still have it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
 
 /// Interval of lag updates for files that are not read to their end.
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A poll without a line ends after this many reads, so that an endless line does not delay other
-/// files or a stop. A poll with lines may in addition read each due file once: a file that stays
-/// due without lines must not prolong the poll.
+/// files or a stop. A poll with lines may in addition read each due file once, because a file that
+/// stays due without lines must not prolong the poll.
 const EMPTY_READS_MAX: usize = 64;
 
 /// The reason reported for a pattern without a match.
 const MISSING: &str = "no file matches";
 
-/// Bytes of a file that is tracked in full, in the source and in its ledger.
+/// Bytes used by a file that is tracked in full, in the source and in its ledger.
 const FILE_BYTES: usize = 1600;
 
-/// Bytes of the record of a file that is not open.
+/// Bytes used by the record of a file that is not open.
 const RECORD_BYTES: usize = 800;
 
 /// A source of lines from files.
@@ -110,7 +111,7 @@ pub struct FileSource {
     buffers: Buffers,
     /// The files being read.
     files: Tails,
-    /// Files that are remembered, and not read now.
+    /// Files that are remembered but not being read.
     history: History,
     /// Undelivered files that were rotated away.
     retention: Retention,
@@ -118,7 +119,7 @@ pub struct FileSource {
     walks: Walks,
     discovery: Discovery,
     idle_files_max: usize,
-    /// The memory of the files, declared to the grant.
+    /// The memory that the files take, declared to the grant.
     declared: Option<Aside>,
     ends_noted: EngineTime,
 }
@@ -127,7 +128,7 @@ impl FileSource {
     /// Creates the source from the saved records. The first poll opens files.
     ///
     /// # Errors
-    /// The checkpoint store cannot be read.
+    /// Returns an error if the checkpoint store cannot be read.
     pub fn open(settings: TailSettings, open: SourceOpen) -> Result<FileSource, BuildError> {
         let ran_before = open.store.has_run().map_err(BuildError::Store)?;
         let is_finite = open.until_eof || settings.range.is_some();
@@ -310,15 +311,15 @@ impl FileSource {
         }
     }
 
-    /// Leaves a range that must be read again to the awaited copy of its file; returns whether a
-    /// copy is awaited.
+    /// Leaves a range that must be reread to the awaited copy of its file; returns whether a copy
+    /// is awaited.
     fn take_back(&mut self, again: &Reread) -> bool {
         let sink = self.scope.open.sinks.iter().find(|(index, _)| *index == again.sink);
         let orphans = &mut self.history.orphans;
         sink.is_some_and(|(_, id)| orphans.take_back(again.origin, id, again.range.start))
     }
 
-    /// Counts and settles a range that must be read again but was truncated.
+    /// Counts and settles a range that must be reread but was truncated.
     fn drop_reread(&self, again: &Reread, now: EngineTime) {
         let open = &self.scope.open;
         let range = again.range.clone();
@@ -333,7 +334,7 @@ impl FileSource {
         open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
-    /// Updates the lag of files, and releases files and records that are no longer needed.
+    /// Updates the files' lag, and releases files and records that are no longer needed.
     fn tidy_up(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let idle_files_max = self.idle_files_max;
@@ -348,7 +349,7 @@ impl FileSource {
         self.declare_memory(cx);
     }
 
-    /// Declares the memory that the files take, so that less is read while they take much.
+    /// Declares the memory that the files take, so that less is read while they take a lot.
     fn declare_memory(&mut self, cx: &SourceCx<'_>) {
         let records = self.history.records.len() * RECORD_BYTES;
         let tracked = self.files.len() * FILE_BYTES + records;
@@ -361,20 +362,20 @@ impl FileSource {
     }
 }
 
-// Walks, and checks of names.
+// Walks, and checks of changed names.
 impl FileSource {
     /// Walks the folders: opens new files, and detects renamed and deleted files.
     fn walk(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let scan_budget = ScanBudget::begin();
         let mut found = walk(&self.scope.settings.include, &self.scope.settings.exclude);
-        // This uses the names of the links that were known when the files were renamed.
+        // This step uses the links' names that were known when the files were renamed.
         let renamed = self.discovery.follow_names(self.watch.take_named(), &self.scope, cx);
         self.scope.follow_links(&mut found);
         found.files.extend(renamed);
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
-        // The watches of files come after the watches of folders.
+        // File watches are added after folder watches.
         self.finishing().restore_finished();
         self.history.finished.begin_walk();
         let is_first = self.walks.begin(now);
@@ -438,7 +439,7 @@ impl FileSource {
         unreadable: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
     ) {
-        // Files that are found again are no longer recorded.
+        // Files that are found again no longer have a record.
         let listed = self.folders_to_list(look.files);
         let mut identified = self.identification().identify_all(look.files, unreadable, cx);
         self.restoring().restore_held(&mut identified, cx);
@@ -469,9 +470,9 @@ impl FileSource {
         self.history.rotations.sweep();
     }
 
-    /// Returns the folders in which rotated files are searched now: until the first search is
-    /// complete, the folders with found or recorded files, and later the folders that are newly
-    /// watched.
+    /// Returns the folders in which to search for rotated files now: until the first search is
+    /// complete, the folders with found or recorded files, and afterwards only the newly watched
+    /// folders.
     fn folders_to_list(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let unlisted = self.history.rotations.take_unlisted();
         if self.walks.is_searched() {
@@ -481,7 +482,7 @@ impl FileSource {
         parents.chain(self.history.folders()).collect()
     }
 
-    /// Notes which files a look has seen, among the files with changed names, or among all.
+    /// Records which files a look has seen, among the files with changed names, or among all files.
     fn note_looked(
         &mut self,
         changed: Option<&ChangedNames>,
@@ -524,8 +525,8 @@ impl FileSource {
 
 // Reading.
 impl FileSource {
-    /// Fills one block from the files that are due; also returns whether a file is blocked by sinks
-    /// or memory.
+    /// Fills one block from the files that are due; also returns whether sinks or memory block any
+    /// file.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let mut blocked = Vec::new();
@@ -561,13 +562,14 @@ impl FileSource {
         self.after_fill(fill, blocked, cx)
     }
 
-    /// Takes a block for lines of a file; `None` if there is no memory for it.
+    /// Takes a block for lines from a file; `None` if there is no memory for it.
     fn empty_fill(&mut self, id: OriginId, sinks: SinkSet, cx: &SourceCx<'_>) -> Option<Fill> {
         let (block, permit) = cx.block(self.files.get(id)?.block_bytes())?;
         Some(Fill::new(block, permit, sinks, std::mem::take(&mut self.buffers)))
     }
 
-    /// Reads a file once, and schedules its next poll; returns whether the block must be sent first.
+    /// Reads a file once, and schedules its next poll; returns whether the block must be sent
+    /// first.
     fn read(&mut self, id: OriginId, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>) -> bool {
         let settings = &self.scope.settings;
         let is_finite = self.scope.is_finite(cx);
@@ -581,8 +583,8 @@ impl FileSource {
         self.after_read(id, choice.cursor, read, cx)
     }
 
-    /// Queues blocked files again, and saves grown heads. If the heads cannot be saved, the block
-    /// is not sent.
+    /// Requeues blocked files, and saves grown heads. If the heads cannot be saved, the block is
+    /// not sent.
     fn after_fill(
         &mut self,
         fill: Option<Fill>,
@@ -604,8 +606,8 @@ impl FileSource {
         (None, true)
     }
 
-    /// Whether to read the file now. Reopens a closed file, allows one decompression at a time, and
-    /// skips what a copy shares with its original.
+    /// Returns whether to read the file now. Reopens a closed file, allows one decompression at a
+    /// time, and skips the data that a copy shares with its original.
     fn may_read(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         if !self.holding().reopen(id, &[], cx) {
             return false;
@@ -621,7 +623,7 @@ impl FileSource {
         ready
     }
 
-    /// Picks a cursor of the file. `None` if the file is blocked, or was read to its end.
+    /// Picks one of the file's cursors. `None` if the file is blocked, or was read to its end.
     fn choose(
         &mut self,
         id: OriginId,
@@ -630,7 +632,7 @@ impl FileSource {
     ) -> Option<Choice> {
         let tail = self.files.get_mut(id)?;
         let mut choice = tail.choose(cx.ready, cx.blocked);
-        // What is left of a deleted file goes to disk buffers.
+        // The rest of a deleted file goes to disk buffers.
         if choice.is_none() && !cx.overflow.is_empty() && !tail.is_read() && tail.is_deleted() {
             choice = tail.choose(cx.ready | cx.overflow, cx.blocked - cx.overflow);
         }
@@ -648,8 +650,8 @@ impl FileSource {
         None
     }
 
-    /// Handles the result of a read and schedules the next poll of the file; returns whether the
-    /// block must be sent first.
+    /// Handles the result of a read and schedules the file's next poll; returns whether the block
+    /// must be sent first.
     fn after_read(
         &mut self,
         id: OriginId,
@@ -697,7 +699,7 @@ impl FileSource {
         let open = &self.scope.open;
         let Some(tail) = self.files.get_mut(id) else { return };
         let position = cursor.position;
-        // The file ends before data that other cursors have read: a copy lacks it.
+        // The file ends before data that other cursors have read, because a copy lacks it.
         if tail.is_in_copy() && position < head && tail.cursors().list().contains(&cursor) {
             skip_missing(tail, position, head, cx);
         }
@@ -737,7 +739,7 @@ impl FileSource {
 
 /// A look at files, by a walk or by a check of names.
 struct Look<'a> {
-    /// The matching files: the files with changed names, or all.
+    /// The matching files: the files with changed names, or all files.
     files: &'a BTreeSet<PathBuf>,
     /// Names that appeared, and names of files that must be checked again.
     appeared: &'a BTreeSet<PathBuf>,
@@ -754,7 +756,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether the file has no path and has not grown for `silence`.
+/// Returns whether the file has no path and has not grown for `silence`.
 fn is_silent(tail: &Tail, now: EngineTime, silence: Duration) -> bool {
     tail.gone_since().is_some_and(|since| now - since.max(tail.grown()) >= silence)
 }

@@ -12,13 +12,13 @@ pub const STABLE_AFTER: Duration = Duration::from_secs(2);
 /// A file whose last write is at least this old counts as complete immediately.
 const OLD_AFTER: Duration = Duration::from_secs(10);
 
-/// Sizes of files at their last checks.
+/// Sizes of files at their last check.
 #[derive(Default)]
 pub struct Stability(HashMap<Inode, Observation>);
 
 struct Observation {
     size: u64,
-    /// When this size was first observed.
+    /// Time at which this size was first observed.
     since: EngineTime,
     /// Whether the file was checked since the last sweep.
     checked: bool,
@@ -45,7 +45,7 @@ impl Stability {
         complete
     }
 
-    /// Removes files that were not checked since the last sweep, as they no longer exist.
+    /// Removes files that were not checked since the last sweep, because they no longer exist.
     pub fn sweep(&mut self) {
         self.0.retain(|_, last| std::mem::take(&mut last.checked));
     }

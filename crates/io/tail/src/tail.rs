@@ -32,19 +32,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Smallest read in bytes, for files with short lines.
+/// Minimum read size in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
-/// From this attempt on, an abandoned range is sent in a batch without other data, so that a sink
-/// that panics on the range abandons nothing else.
+/// At this attempt and later ones, an abandoned range is sent in a batch without other data, so
+/// that a sink that panics on the range abandons nothing else.
 pub const ALONE_FROM: u8 = 2;
 
-/// A block being filled with lines of one or more files.
+/// A block being filled with lines from one or more files.
 pub struct Fill {
     pub block: Block,
     pub permit: Permit,
     pub builder: BatchBuilder,
-    /// The sinks of every line in the block.
+    /// The sinks for every line in the block.
     pub sinks: SinkSet,
     /// Metadata of the lines.
     pub metadata: ContainerMetadata,
@@ -81,12 +81,12 @@ impl Fill {
         std::mem::take(&mut self.buffers)
     }
 
-    /// Whether data read at `cursor` may join this batch.
+    /// Returns whether data read at `cursor` may join this batch.
     pub fn accepts(&self, cursor: &Cursor, alone: bool) -> bool {
         self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
     }
 
-    /// Returns the bytes filled.
+    /// Returns the number of bytes filled.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -95,7 +95,7 @@ impl Fill {
         self.block.capacity() - self.used
     }
 
-    /// Whether the free space is too small for another read.
+    /// Returns whether the remaining space is too small for another read.
     pub fn is_full(&self) -> bool {
         self.space_left() < READ_BYTES_MIN / 4 || self.builder.is_full()
     }
@@ -106,7 +106,7 @@ impl Fill {
 pub enum Read {
     /// Lines were read or skipped, and more data is likely.
     More,
-    /// Everything was read, except perhaps an incomplete line.
+    /// Everything was read, except possibly an incomplete line.
     End,
     /// There was nothing to read.
     Nothing,
@@ -116,7 +116,7 @@ pub enum Read {
     Changed,
 }
 
-/// What to read.
+/// A request to read.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The cursor to read at.
@@ -151,34 +151,34 @@ const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
 /// An incomplete last line.
 #[derive(Clone, Copy)]
 struct Unfinished {
-    /// Its range in the file.
+    /// Range of the line in the file.
     begin: u64,
     end: u64,
-    /// Since when it has not grown.
+    /// Time since which the line has not grown.
     since: EngineTime,
 }
 
 /// A file being read.
 pub struct Tail {
     origin: Arc<Origin>,
-    /// The content; `None` while the file is closed because of the limit of open files.
+    /// The content; `None` while the file is closed because of the limit on open files.
     content: Option<Content>,
     inode: Inode,
     descriptor: Descriptor,
     cursors: Cursors,
     /// The current path, if it is not the first one.
     path: Option<Box<Path>>,
-    /// When to poll the file next.
+    /// Time of the file's next poll.
     next: EngineTime,
     /// Whether the file is in the read queue.
     queued: bool,
-    /// When the file last had new data.
+    /// Time at which the file last had new data.
     grown: EngineTime,
-    /// When the file becomes quiet if no new data arrives.
+    /// Time at which the file becomes quiet if no new data arrives.
     quiet_at: EngineTime,
     /// Whether inotify reports the next write.
     watched: bool,
-    /// Since when the file has no matching path.
+    /// Time since which the file has no matching path.
     gone_since: Option<EngineTime>,
     /// Whether the file was renamed since the last check for linking.
     renamed: bool,
@@ -186,29 +186,30 @@ pub struct Tail {
     held: Option<Box<HeldFile>>,
     /// The offset at which reads ended, if the end was reached since the last poll.
     end: Option<u64>,
-    /// The last bytes that the file shares with a copy, as far as is known.
+    /// The last bytes that the file is known to share with a copy.
     copied: Option<Box<Fingerprint>>,
-    /// Whether an error of compressed data was logged.
+    /// Whether an error in compressed data was logged.
     error_logged: bool,
     /// Whether the file is a copy in which reading continues. No writer appends to a copy, and a
     /// copy may be shorter than the read part of its original.
     frozen: bool,
-    /// When the identity was checked; `None` if it must be checked before the next read.
+    /// Time of the last identity check; `None` if the identity must be checked before the next
+    /// read.
     checked: Option<EngineTime>,
     fingerprints: Fingerprints,
     /// How bytes become events; `None` if each line is an event.
     framer: Option<Box<FileFramer>>,
-    /// Which lines are headers, which name columns.
+    /// Which lines are headers that name columns.
     header: Option<Arc<HeaderLines>>,
-    /// Overlong lines whose end is not found yet, at most one per cursor.
+    /// Overlong lines whose end has not been found yet, at most one per cursor.
     long: Vec<LongScan>,
-    /// The last line, if it has no end.
+    /// The last line, if it has no end yet.
     unfinished: Option<Box<Unfinished>>,
     /// Offset at which the last piece of a split line ends, if more of the line follows.
     piece_end: Option<u64>,
-    /// NUL bytes at a cursor whose end is not found yet.
+    /// A run of NUL bytes at a cursor whose end has not been found yet.
     nuls: Option<Box<NulRun>>,
-    /// Whether it was logged that NUL bytes were skipped.
+    /// Whether skipped NUL bytes were logged.
     nuls_logged: bool,
     read_bytes: usize,
     block_bytes: usize,
@@ -264,13 +265,13 @@ impl Tail {
         self
     }
 
-    /// Sets which lines are headers, which name columns.
+    /// Sets which lines are headers that name columns.
     pub fn with_header(mut self, header: Option<&Arc<HeaderLines>>) -> Tail {
         self.header = header.cloned();
         self
     }
 
-    /// Whether an incomplete event waits for its timeout.
+    /// Returns whether an incomplete event waits for its timeout.
     pub fn is_open(&self) -> bool {
         self.framer.as_ref().is_some_and(|framer| framer.is_open())
     }
@@ -283,14 +284,14 @@ impl Tail {
     /// Returns the content.
     ///
     /// # Errors
-    /// The file is closed because of the limit of open files.
+    /// Returns an error if the file is closed because of the limit on open files.
     pub fn content(&mut self) -> io::Result<&mut Content> {
         self.content
             .as_mut()
             .ok_or_else(|| io::Error::other("closed because of the open-file limit"))
     }
 
-    /// Closes the file because of the limit of open files. It is reopened to be read.
+    /// Closes the file because of the limit on open files. It is reopened for the next read.
     pub fn park(&mut self) {
         self.content = None;
     }
@@ -313,7 +314,7 @@ impl Tail {
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
 
-    /// Whether the file has no name except its held link.
+    /// Returns whether the file has no name except its held link.
     pub fn is_deleted(&self) -> bool {
         let stat = self.content.as_ref().map(|content| fstat(content.file()));
         stat.is_some_and(|stat| {
@@ -321,15 +322,15 @@ impl Tail {
         })
     }
 
-    /// Whether the file was renamed, or has the name of a rotated file, and so will likely be
-    /// deleted.
+    /// Returns whether the file was renamed, or has the name of a rotated file, so that it will
+    /// likely be deleted.
     pub fn is_rotated(&self) -> bool {
         self.gone_since.is_some()
             || self.path() != Path::new(self.descriptor.name())
             || is_numbered(self.path())
     }
 
-    /// Whether some cursor is before the end of the file.
+    /// Returns whether any cursor is before the end of the file.
     pub fn has_unread(&self) -> bool {
         let Some(content) = &self.content else { return true };
         if content.is_compressed() {
@@ -339,7 +340,7 @@ impl Tail {
         self.cursors.list().iter().any(|cursor| cursor.position < size)
     }
 
-    /// Updates the status of the origin, and what holds the file.
+    /// Updates the origin's status, and how the file is held.
     pub fn update_status(&self) {
         let is_deleted = self.is_rotated() && self.is_deleted();
         self.origin.state.set_held_by(match &self.held {
@@ -358,7 +359,7 @@ impl Tail {
         });
     }
 
-    /// Whether the file is compressed.
+    /// Returns whether the file is compressed.
     pub fn is_compressed(&self) -> bool {
         self.content.as_ref().is_some_and(Content::is_compressed)
     }
@@ -398,14 +399,14 @@ impl Tail {
         self.content()?.at_end(offset)
     }
 
-    /// Whether the data up to `offset` is complete: no more is expected, and no compressed data
-    /// after it is truncated or corrupt, which only reading to the end shows.
+    /// Returns whether the data up to `offset` is complete: no more is expected, and no compressed
+    /// data after it is truncated or corrupt, which can only be found by reading to the end.
     fn ends_at(&mut self, offset: u64, request: Request<'_>) -> io::Result<bool> {
         let finish = request.finish || self.is_overdue(offset, request);
         Ok(finish && self.at_end(offset)? && !self.is_incomplete())
     }
 
-    /// Whether the line at the cursor has ended at `offset` for the timeout.
+    /// Returns whether the line at the cursor, which ends at `offset`, has timed out.
     fn is_overdue(&self, offset: u64, request: Request<'_>) -> bool {
         let Some(timeout) = request.read_timeout else { return false };
         self.unfinished.as_deref().is_some_and(|line| {
@@ -414,8 +415,8 @@ impl Tail {
         })
     }
 
-    /// Notes that the last line, at the cursor, has no end up to `end`. `text` is its beginning, or
-    /// its end.
+    /// Records that the last line, at the cursor, has no end up to `end`. `text` is its beginning,
+    /// or its end.
     fn note_unfinished(&mut self, request: Request<'_>, text: &[u8], end: u64) {
         let begin = request.position();
         let now = request.cx.now.since_start;
@@ -427,8 +428,8 @@ impl Tail {
         self.unfinished = self.may_time_out(begin, text).then(|| Box::new(line));
     }
 
-    /// Whether an unfinished line may be delivered: a header, the mark of an encoding and a line end
-    /// must be whole.
+    /// Returns whether an unfinished line may be delivered. A header, an encoding's byte order mark
+    /// and a line ending must be complete.
     fn may_time_out(&self, begin: u64, text: &[u8]) -> bool {
         let may_become_header = self.header.as_ref().is_some_and(|lines| {
             lines.may_become_header(text, begin, self.header_at(begin).as_deref())
@@ -437,7 +438,8 @@ impl Tail {
         !may_become_header && !is_mark && !text.ends_with(b"\r")
     }
 
-    /// Returns when an incomplete last line counts as complete, `timeout` after its last byte.
+    /// Returns the time at which an incomplete last line counts as complete, `timeout` after its
+    /// last byte.
     pub fn overdue_at(&self, timeout: Duration) -> Option<EngineTime> {
         let is_last = |line: &Unfinished| {
             self.cursors.list().iter().any(|cursor| cursor.position == line.begin)
@@ -445,8 +447,8 @@ impl Tail {
         self.unfinished.as_deref().filter(|line| is_last(line)).map(|line| line.since + timeout)
     }
 
-    /// Checks whether the file is shorter than its read part. Reads the last known byte instead of
-    /// asking for the file size, which is stale on network file systems.
+    /// Returns whether the file is shorter than its read part. Reads the last known byte instead of
+    /// using the file size, which is stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let copied = self.copied.as_ref().map_or(0, |copied| copied.end);
@@ -467,9 +469,9 @@ impl Tail {
         Ok(is_same)
     }
 
-    /// Checks that the file still contains its read part and the content of its copies: it may have
-    /// been truncated and rewritten to any length. Compressed files are not checked, as no program
-    /// rewrites them in place.
+    /// Returns whether the file still contains its read part and the content of its copies. It may
+    /// have been truncated and rewritten to any length. Compressed files are not checked, because
+    /// no program rewrites them in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let head = self.descriptor.head;
         let fingerprint = self.fingerprints.last();
@@ -486,18 +488,18 @@ impl Tail {
         self.cursors.head().max(self.origin.state.size.load(Relaxed))
     }
 
-    /// Whether nothing of the file was read.
+    /// Returns whether nothing was read from the file.
     pub fn is_unread(&self) -> bool {
         self.cursors.head() == 0 && self.fingerprints.last().end == 0
     }
 
-    /// Returns the offset up to which `copy` contains the read part of the file: all of it, or all
-    /// except the bytes read just before the truncation. `None` if `copy` is no copy.
+    /// Returns the offset up to which `copy` contains the file's read part: all of it, or all
+    /// except the bytes read just before the truncation. `None` if `copy` is not a copy.
     pub fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         read_part_in(copy, self.descriptor.head, &self.fingerprints)
     }
 
-    /// Returns the end of the newest fingerprint.
+    /// Returns the end offset of the newest fingerprint.
     pub fn fingerprinted(&self) -> u64 {
         self.fingerprints.last().end
     }
@@ -514,7 +516,7 @@ impl Tail {
         }
     }
 
-    /// Frees the memory of the last bytes read. Called once no copy that is being made can lack
+    /// Frees the memory of the most recently read bytes. Called once no copy in progress can lack
     /// them.
     pub fn forget_recent(&mut self) {
         self.fingerprints.forget_recent();
@@ -541,7 +543,7 @@ impl Tail {
         self.descriptor.modified_ns = self.modified_ns();
     }
 
-    /// Returns the modification time in nanoseconds since 1970; the last one known if the file is
+    /// Returns the modification time in nanoseconds since 1970; the last known one if the file is
     /// closed.
     pub fn modified_ns(&self) -> i64 {
         let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
@@ -552,7 +554,7 @@ impl Tail {
     /// data is sent.
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
-        // After a truncation the file has other content.
+        // After a truncation, the file has other content.
         if !self.descriptor.head.is_full()
             && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
@@ -564,7 +566,7 @@ impl Tail {
         before != self.descriptor.head
     }
 
-    /// Whether the compressed data is truncated or corrupt, so that the last line may be
+    /// Returns whether the compressed data is truncated or corrupt, so that the last line may be
     /// incomplete.
     pub fn is_incomplete(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.error().is_some())
@@ -590,8 +592,8 @@ impl Tail {
         cx.ledger.note_end(self.origin.id, end);
     }
 
-    /// Removes the inode from the descriptor of a truncated file: the inode has other content now,
-    /// so that only a copy may match the descriptor.
+    /// Removes the inode from the descriptor of a truncated file. The inode now has other content,
+    /// so only a copy may match the descriptor.
     pub fn leave_inode(&mut self) {
         self.descriptor.inode = 0;
     }
@@ -601,8 +603,8 @@ impl Tail {
         self.descriptor.head = Head::default();
     }
 
-    /// Saves the state of a compressed file that was read to its end, so that the next start does
-    /// not decompress it again. Frees the decompressor.
+    /// Saves the state of a compressed file that was read to its end, so that the agent does not
+    /// decompress it again after a restart. Frees the decompressor.
     pub fn save_compressed_state(&mut self, store: &dyn OriginStore) {
         let Some(content) = self.content.as_mut().filter(|content| content.is_compressed()) else {
             return;
@@ -639,7 +641,7 @@ impl Tail {
     }
 }
 
-/// Returns a path unless it is the first path of the file.
+/// Returns a path unless it is the file's first path.
 fn other_path(path: PathBuf, descriptor: &Descriptor) -> Option<Box<Path>> {
     (path != Path::new(&*descriptor.path)).then(|| path.into_boxed_path())
 }

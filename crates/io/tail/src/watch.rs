@@ -1,7 +1,7 @@
 //! inotify watches: name changes in folders, and writes to quiet files.
 //!
-//! An event is only a hint which path to check. Where inotify is unavailable (no watches left, a
-//! network file system) the source scans at intervals.
+//! An event is only a hint about which path to check. Where inotify is unavailable (no watches
+//! left, a network file system), the source scans at intervals.
 
 use super::renames::{NameChange, Rename};
 use millstream_model::OriginId;
@@ -15,17 +15,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Maximum number of pending names, to bound memory.
+/// Maximum number of pending names, to bound the memory.
 const NAMES_MAX: usize = 10_000;
 
-/// Part of the watches of a user that the files of a source may take. Folders need some, and so do
-/// other sources and programs.
+/// A source's files may take one in this many of a user's watches. Folders need some watches, and
+/// so do other sources and programs.
 const FILES_SHARE: usize = 2;
 
-/// Where Linux has the number of watches that a user may have.
+/// Path to the number of watches that a user may have on Linux.
 const WATCHES_MAX_PATH: &str = "/proc/sys/fs/inotify/max_user_watches";
 
-/// The default of Linux before 5.11, for systems that do not say.
+/// The default before Linux 5.11, for systems that do not report the number.
 const WATCHES_MAX: usize = 8192;
 
 /// inotify watches on folders and quiet files.
@@ -33,11 +33,11 @@ pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, OriginId>,
-    /// Most files to watch.
+    /// Maximum number of files to watch.
     files_max: usize,
-    /// Cookie and paths of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` follows.
+    /// Cookie and paths of the last `IN_MOVED_FROM`, whose `IN_MOVED_TO` may follow.
     moved_from: Option<(u32, Vec<PathBuf>)>,
-    /// The changes of names in order.
+    /// The name changes in order.
     named: Vec<NameChange>,
     changes: Changes,
 }
@@ -49,11 +49,11 @@ pub struct Changes {
     pub appeared: BTreeSet<PathBuf>,
     /// Names that were deleted, moved away, or replaced.
     pub vanished: HashSet<PathBuf>,
-    /// The names of `vanished` that were deleted.
+    /// Those names in `vanished` that were deleted.
     pub deleted: HashSet<PathBuf>,
 }
 
-/// Summary of the events since the last call of [`Watch::read_events`].
+/// Summary of the events since the last call to [`Watch::read_events`].
 #[derive(Default)]
 pub struct WatchEvents {
     /// Names changed in the folders: see [`Watch::take_changes`].
@@ -62,7 +62,7 @@ pub struct WatchEvents {
     pub folders: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<OriginId>,
-    /// Events were lost, in the kernel or for lack of capacity: any file may have changed.
+    /// Events were lost, in the kernel or for lack of capacity, so any file may have changed.
     pub overflow: bool,
 }
 
@@ -89,7 +89,7 @@ impl Watch {
         Watch { fd: None, ..Watch::new() }
     }
 
-    /// Whether all these folders are watched.
+    /// Returns whether all these folders are watched.
     pub fn is_complete(&self, folders: &BTreeSet<PathBuf>) -> bool {
         folders.iter().all(|folder| self.folders.contains_key(folder))
     }
@@ -107,7 +107,7 @@ impl Watch {
             }
             keep
         });
-        // A folder may still be watched under another path.
+        // A folder may still be watched through another path.
         let is_used = |watch: &i32| self.folders.values().any(|used| used == watch);
         for watch in dropped.into_iter().filter(|watch| !is_used(watch)) {
             let _ = inotify::remove_watch(fd, watch);
@@ -132,13 +132,14 @@ impl Watch {
 
     /// Watches a quiet file for its next write; returns whether the watch was added.
     ///
-    /// The watch is on the open file instead of its path, which may name another file by now.
+    /// The watch is set on the open file instead of its path, which may belong to another file by
+    /// now.
     pub fn watch_file(&mut self, id: OriginId, file: &File) -> bool {
         self.add_file(id, Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 
-    /// Watches a finished file for its next write. A path that names another file by now does no harm:
-    /// an event is only a hint.
+    /// Watches a finished file for its next write. If the path belongs to another file by now, no
+    /// harm is done, because an event is only a hint.
     pub fn watch_path(&mut self, id: OriginId, path: &Path) {
         self.add_file(id, path);
     }
@@ -154,8 +155,8 @@ impl Watch {
         }
     }
 
-    /// Takes the changes of names since the last call, in order, with renames between watched
-    /// folders as such.
+    /// Takes the name changes since the last call, in order. Renames between watched folders are
+    /// reported as renames.
     pub fn take_named(&mut self) -> Vec<NameChange> {
         std::mem::take(&mut self.named)
     }
@@ -165,7 +166,7 @@ impl Watch {
         std::mem::take(&mut self.changes)
     }
 
-    /// Discards pending names: an incomplete list of renames would lead to wrong paths.
+    /// Discards pending names, because an incomplete list of renames would lead to wrong paths.
     fn discard_names(&mut self) {
         self.moved_from = None;
         self.named = Vec::new();
@@ -238,7 +239,7 @@ impl Watch {
     }
 }
 
-/// Returns how many watches a user may have, read once.
+/// Returns how many watches a user may have. The value is read once.
 fn watches_max() -> usize {
     static MAX: LazyLock<usize> = LazyLock::new(|| {
         let text = std::fs::read_to_string(WATCHES_MAX_PATH).unwrap_or_default();
@@ -306,7 +307,7 @@ mod tests {
         fs::write(path("in/a"), "").unwrap();
         fs::rename(path("in/a.1"), path("other/a.2")).unwrap();
         fs::write(path("in/b"), "").unwrap();
-        // Moved out of the watched folders, and back.
+        // The file was moved out of the watched folders, and back.
         fs::rename(path("in/b"), path("unseen/b")).unwrap();
         fs::rename(path("unseen/b"), path("in/c")).unwrap();
         fs::remove_file(path("in/c")).unwrap();
@@ -332,7 +333,7 @@ mod tests {
         let events = watch.read_events();
         assert!(events.folders && !events.names);
         assert!(!watch.read_events().names && watch.take_named().is_empty());
-        // Beyond the capacity all pending renames are discarded.
+        // Beyond the capacity, all pending renames are discarded.
         for _ in 0..=NAMES_MAX / 2 {
             fs::rename(path("in/a"), path("in/b")).unwrap();
             fs::rename(path("in/b"), path("in/a")).unwrap();

@@ -1,4 +1,4 @@
-//! Creates the tails of files: a recorded file keeps its id, and an unknown file gets a new id.
+//! Creates tails for files: a recorded file keeps its id, and an unknown file gets a new id.
 
 use super::history::History;
 use super::scope::{Names, Scope};
@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Creates the tails of files.
+/// Creates tails for files.
 #[derive(Clone, Copy)]
 pub(super) struct Adoption<'a> {
     pub scope: &'a Scope,
@@ -61,13 +61,13 @@ impl<'a> Adoption<'a> {
         tail
     }
 
-    /// Adopts an unknown file under a new id.
+    /// Adopts an unknown file with a new id.
     pub(super) fn adopt(self, candidate: Candidate, start: u64) -> io::Result<Tail> {
         let id = OriginId(getrandom::u64().map_err(io::Error::other)?);
         self.adopt_as(id, candidate, start)
     }
 
-    /// Adopts a file under `id`, to be read from `start`.
+    /// Adopts a file with the id `id`, to be read starting at `start`.
     pub(super) fn adopt_as(
         self,
         id: OriginId,

@@ -1,10 +1,10 @@
-//! Makes a batch of a filled block.
+//! Creates a batch from a filled block.
 
 use crate::settings::TailSettings;
 use crate::tail::Fill;
 use millstream_model::{Batch, Polled, Selection, SourceCx};
 
-/// Returns the batch of a filled block, without the lines that the settings leave out.
+/// Returns the batch for a filled block, without the lines that the settings leave out.
 pub(super) fn batch(fill: Fill, settings: &mut TailSettings, cx: &SourceCx<'_>) -> Polled {
     let used = fill.used();
     let block = fill.block.freeze(used);
@@ -20,7 +20,7 @@ pub(super) fn batch(fill: Fill, settings: &mut TailSettings, cx: &SourceCx<'_>) 
     Polled::Batch(Box::new(batch), fill.permit)
 }
 
-/// Deselects header lines, which are no events; returns how many.
+/// Deselects header lines, which are not events; returns the number of lines deselected.
 fn leave_out(header_rows: &[u32], batch: &mut Batch) -> u64 {
     if header_rows.is_empty() {
         return 0;

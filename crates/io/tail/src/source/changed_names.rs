@@ -1,4 +1,5 @@
-//! Names that appear and vanish in watched folders. Each is checked without a walk of its folder.
+//! Names that appear and vanish in watched folders. Each name is checked without walking its
+//! folder.
 
 use super::MISSING;
 use super::history::History;
@@ -31,7 +32,8 @@ impl ChangedNames {
         ChangedNames { all, deleted: changes.deleted, appeared }
     }
 
-    /// Whether a link is new or may lead elsewhere, so that only a walk can follow it.
+    /// Returns whether a link is new or may lead to another file, so that only a walk can follow
+    /// it.
     pub(super) fn has_link(&self, scope: &Scope) -> bool {
         let is_link = |path: &Path| path.is_symlink() && scope.is_included(path);
         self.all.iter().any(|path| scope.links.has(path) || is_link(path))
@@ -43,21 +45,21 @@ impl ChangedNames {
         self.appeared.iter().filter(is_file).cloned().collect()
     }
 
-    /// Whether a folder appeared that is not among the `files`. inotify reports a symlink to a
-    /// folder like a file.
+    /// Returns whether a folder appeared that is not among the `files`. inotify reports a symlink
+    /// to a folder like a file.
     pub(super) fn has_folder(&self, files: &BTreeSet<PathBuf>) -> bool {
         self.appeared.iter().any(|path| !files.contains(path) && path.is_dir())
     }
 
     /// Removes the paths whose names changed from a report of unreadable paths. A linked file is
-    /// reported under the name of the link.
+    /// reported with the link's name.
     pub(super) fn remove_from(&self, unreadable: &mut BTreeMap<PathBuf, String>, scope: &Scope) {
         let reported: HashSet<&Path> =
             self.all.iter().map(|path| scope.included_name(path)).collect();
         unreadable.retain(|path, _| !reported.contains(path.as_path()));
     }
 
-    /// Adds to a report the patterns that matched one of the names, and no longer match a file.
+    /// Adds to a report the patterns that matched one of the names and no longer match a file.
     pub(super) fn add_missing(
         &self,
         unreadable: &mut BTreeMap<PathBuf, String>,

@@ -2,7 +2,7 @@
 //!
 //! A candidate is a copy if its name is a rotation name of the original, and its content matches
 //! the read part or the current content of the original. Data in a copy counts as read. If the
-//! original is truncated or deleted before all of it was read, reading continues in the copy under
+//! original is truncated or deleted before all of it was read, reading continues in the copy with
 //! the same id.
 
 use super::adoption::Adoption;
@@ -43,7 +43,7 @@ pub(super) struct Copies<'a> {
     pub watch: &'a mut Watch,
 }
 
-/// What an unknown file is compared with.
+/// The files with which an unknown file is compared.
 pub(super) struct Comparison<'a> {
     pub originals: &'a Originals,
     pub folder_inodes: &'a FolderInodes,
@@ -61,10 +61,10 @@ impl Comparison<'_> {
     }
 
     /// Returns whether a possible original of the candidate was opened in this walk and truncated
-    /// since. The next walk handles the truncation, once the source reads the file.
+    /// since then. The next walk handles the truncation, once the source reads the file.
     fn check_new_truncated(&mut self, candidate: &Candidate) -> bool {
         let ids = self.originals.ids_for(candidate);
-        // A rewritten file and its copy differ in the first bytes.
+        // A rewritten file and its copy differ in their first bytes.
         let paths = self.originals.paths_beside(candidate);
         if ids.is_empty() && paths.is_empty() {
             return false;
@@ -121,7 +121,7 @@ impl Copies<'_> {
 }
 
 impl Copies<'_> {
-    /// Adopts files with an unknown inode; detects which are copies.
+    /// Adopts files with an unknown inode, and detects which of them are copies.
     pub(super) fn adopt_unknown(
         &mut self,
         unknown: Vec<UnknownFile>,
@@ -181,16 +181,17 @@ impl Copies<'_> {
         if name.is_some() && self.match_settled(&mut candidate, &others) {
             return Ok(None);
         }
-        // Rotations compress renamed files, and copy files that keep their path. Another file with the
-        // content of a renamed one is another generation.
+        // Rotations compress renamed files, and copy files that keep their path. Another file with
+        // the content of a renamed file is another generation.
         let is_plain = !candidate.content.is_compressed();
         let is_original = |tail: &Tail| !is_plain || !is_rotated(tail);
         let mut original = None;
         if name.is_none() {
             original = self.original_of(&mut candidate, &mut others, is_original);
         }
-        // All of a copy is read from its original, whatever else begins like it. Compressed files are
-        // judged by size and time, and are rarely copies of a file that is still written.
+        // All of a copy is read from its original, whatever other files begin with the same bytes.
+        // Compressed files are judged by size and time, and are rarely copies of a file that is
+        // still being written.
         if let Some(original) = original
             && is_plain
             && others.get(original, self.files).is_some_and(has_its_name)
@@ -217,7 +218,7 @@ impl Copies<'_> {
         self.history.match_settled(candidate, others.folder_inodes, &self.scope.open)
     }
 
-    /// Adopts a file that matches a pattern, and that matched no original. If an original was just
+    /// Adopts a file that matches a pattern and that matched no original. If an original was just
     /// truncated, the comparison must be repeated.
     fn adopt_other(
         &mut self,
@@ -232,7 +233,8 @@ impl Copies<'_> {
         self.adopt_included(candidate, cx).map(Some)
     }
 
-    /// Resumes a recorded file in the candidate, which `is_gone` if it matches no pattern.
+    /// Resumes a recorded file in the candidate. `is_gone` means that the candidate matches no
+    /// pattern.
     fn continue_in(
         &self,
         candidate: Candidate,
@@ -249,7 +251,7 @@ impl Copies<'_> {
         tail
     }
 
-    /// Makes the next walk or check of names look at a file again.
+    /// Makes the next walk or name check look at a file again.
     fn look_again(&mut self, candidate: Candidate) {
         self.history.rotations.wait_for(candidate.path);
         self.walks.request();
@@ -259,7 +261,7 @@ impl Copies<'_> {
 // Truncated files.
 impl Copies<'_> {
     /// Handles a truncated file. Its content is a new file with a new id; reading of the old
-    /// content continues in its copy, if there is one.
+    /// content continues in the copy, if there is one.
     pub(super) fn truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let copy = self.search().find_copy(id);
         let Some(old) = self.files.get_mut(id) else { return };
@@ -301,8 +303,8 @@ impl Copies<'_> {
     }
 
     /// Adopts the new content of a rewritten file: as a copy, because programs that keep one copy
-    /// write each over the last, or else as a new file. `None` as long as data of its original is
-    /// in flight.
+    /// overwrite the previous one, or else as a new file. `None` as long as data from its original
+    /// is in flight.
     fn adopt_rewritten(
         &mut self,
         mut candidate: Candidate,
@@ -330,7 +332,7 @@ impl Copies<'_> {
         }
     }
 
-    /// Returns the files that have the path under which they were first seen. Their names are
+    /// Returns the files that still have the path where they were first seen. Their names are
     /// shorter than the names of their copies, so that handling a truncation never leads back to
     /// the same file.
     fn in_place(&self) -> Originals {
@@ -341,15 +343,15 @@ impl Copies<'_> {
         originals
     }
 
-    /// Handles possible originals of the candidate that were truncated, as a copy does not match
-    /// their new content. Returns whether any original was truncated.
+    /// Handles possible originals of the candidate that were truncated, because a copy does not
+    /// match their new content. Returns whether any original was truncated.
     fn handle_truncations(
         &mut self,
         candidate: &Candidate,
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        // A rewritten file and its copy differ in the first bytes.
+        // A rewritten file and its copy differ in their first bytes.
         let paths = originals.paths_beside(candidate).into_iter();
         let beside = paths.filter_map(|path| self.files.id_of(Inode::of(&stat(path).ok()?)));
         let related: BTreeSet<OriginId> =
@@ -362,8 +364,8 @@ impl Copies<'_> {
         !truncated.is_empty()
     }
 
-    /// Returns whether a possible original of the candidate was truncated, so that the comparison must
-    /// be repeated. Handles the truncations of files that earlier walks have opened.
+    /// Returns whether a possible original of the candidate was truncated, so that the comparison
+    /// must be repeated. Handles truncations of files that earlier walks have opened.
     fn check_originals(
         &mut self,
         candidate: &Candidate,
@@ -374,8 +376,8 @@ impl Copies<'_> {
             || others.check_new_truncated(candidate)
     }
 
-    /// Whether a file no longer contains its read part. A file that is closed because of the limit
-    /// of open files is opened for that.
+    /// Returns whether a file no longer contains its read part. If the file is closed because of
+    /// the limit on open files, it is reopened for the check.
     fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
         let reopened = closed.map(|tail| self.scope.open_inode(tail.path(), tail.inode()));
@@ -401,8 +403,7 @@ impl Copies<'_> {
             self.history.rotations.note_since(&record.descriptor);
             return Some(record);
         }
-        // Of several records that match, the record with the most hashed bytes is the best
-        // evidence.
+        // If several records match, the record with the most hashed bytes is the best evidence.
         let mut best: Option<(OriginId, u64)> = None;
         let path = candidate.path.clone();
         for record in self.history.records.related(&path) {
@@ -420,7 +421,7 @@ impl Copies<'_> {
         Some(record)
     }
 
-    /// Adopts a copy of a file, to be read from its end.
+    /// Adopts a copy of a file, to be read starting at its end.
     fn adopt_copy(
         &mut self,
         mut candidate: Candidate,
@@ -440,7 +441,7 @@ impl Copies<'_> {
         Ok(tail)
     }
 
-    /// Adopts a file that matches a pattern and is no copy.
+    /// Adopts a file that matches a pattern and is not a copy.
     fn adopt_included(&mut self, mut candidate: Candidate, cx: &SourceCx<'_>) -> io::Result<Tail> {
         self.log_replaced(&candidate.path, &candidate.stat, cx);
         let adoption = self.adoption();
@@ -516,7 +517,7 @@ impl Copies<'_> {
         Ok(Some(tail))
     }
 
-    /// Returns the id of the original if the candidate is a copy.
+    /// Returns the original's id if the candidate is a copy.
     fn original_of(
         &mut self,
         candidate: &mut Candidate,
@@ -534,7 +535,8 @@ impl Copies<'_> {
                 && tail.inode() != Inode::of(&candidate.stat)
                 && is_copy(candidate, tail, reopened)
         })?;
-        // With a head of the original, its truncation is noticed even if nothing of it was read.
+        // With the original's head saved, its truncation is noticed even if nothing was read from
+        // it.
         if others.get_mut(id, self.files).is_some_and(Tail::update_head) {
             self.files.note_grown_head(id);
         }
@@ -545,7 +547,7 @@ impl Copies<'_> {
 // Orphans and copies of truncated files.
 impl Copies<'_> {
     /// Keeps the record of a truncated file for a while, in case its copy appears. The record is
-    /// also saved, as the agent may be killed before it sees the copy.
+    /// also saved, because the agent may be killed before it sees the copy.
     fn orphan(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let generations = &mut self.history.records.generations;
         let Some(mut old) = self.files.remove(id, generations) else { return };
@@ -560,7 +562,7 @@ impl Copies<'_> {
                 cx.info.id,
                 old.name()
             );
-            // The record with the inode could match the new content after a restart.
+            // After a restart, a record with the inode could match the new content.
             forget(&[id], &*open.store, &cx.info.id);
         }
         self.history.orphans.push(Orphan::new(old, &open.sinks, cx.now.since_start));
@@ -572,8 +574,8 @@ impl Copies<'_> {
     /// Continues a truncated file in its copy.
     fn continue_in_copy(&mut self, id: OriginId, copy: CopyFile, cx: &SourceCx<'_>) {
         let open = &self.scope.open;
-        // Nothing was read of another copy. The next look detects which of its data is not in this
-        // copy.
+        // Nothing was read from another copy. The next look detects which of its data is missing
+        // from this copy.
         let is_copy = |tail: &&Tail| tail.descriptor().copy_of == Some(id) && !tail.is_deleted();
         let copies: BTreeSet<OriginId> = self.files.iter().filter(is_copy).map(Tail::id).collect();
         for copy in copies.into_iter().chain(copy.id) {
@@ -603,13 +605,13 @@ impl Copies<'_> {
         self.walks.request();
     }
 
-    /// Skips what a growing copy still shares with its original; returns whether the copy may be
-    /// read now. If the original was truncated, that must be handled first.
+    /// Skips the data that a growing copy still shares with its original; returns whether the copy
+    /// may be read now. If the original was truncated, that must be handled first.
     pub(super) fn follow_copy(&mut self, id: OriginId, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some(tail) = self.files.get(id) else { return Ok(true) };
         let head = tail.cursors().head();
         let Some(original) = tail.descriptor().copy_of else { return Ok(true) };
-        // The original may be closed because of the limit.
+        // The original may be closed because of the limit on open files.
         self.holding().reopen(original, &[id], cx);
         let content = self.files.get_mut(original).and_then(|tail| {
             let is_same = tail.check_same().ok()?;
@@ -638,8 +640,8 @@ impl Copies<'_> {
     }
 }
 
-/// Whether a vanished file continues in the candidate. A closed file whose inode still exists is a
-/// different file, even with the same content.
+/// Returns whether a vanished file continues in the candidate. A closed file whose inode still
+/// exists is a different file, even if it has the same content.
 fn continues_in(
     descriptor: &Descriptor,
     candidate: &mut Candidate,
@@ -653,23 +655,23 @@ fn continues_in(
     candidate.holds(descriptor.head, Some(fingerprint).filter(|fingerprint| fingerprint.end > 0))
 }
 
-/// Ends the treatment of a file as a copy, because the original has other data or is gone.
+/// Stops treating a file as a copy, because the original has other data or is gone.
 fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
     tail.set_copy_of(None);
     store.note(tail.id(), tail.descriptor().to_bytes());
 }
 
-/// Whether a rotation has renamed a file since it was first seen.
+/// Returns whether a rotation has renamed a file since it was first seen.
 fn is_rotated(tail: &Tail) -> bool {
     may_be_rotation(tail.name(), Path::new(tail.name()), tail.path())
 }
 
-/// Whether a file still has the name under which it is written.
+/// Returns whether a file still has the name with which it is written.
 fn has_its_name(tail: &Tail) -> bool {
     tail.gone_since().is_none() && !tail.is_rotated()
 }
 
-/// Whether a candidate is a copy of `tail`. The name and the whole content must match.
+/// Returns whether a candidate is a copy of `tail`. The name and the whole content must match.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.open_content().map(Content::duplicate));
     may_be_rotation(tail.name(), tail.path(), &candidate.path)

@@ -10,7 +10,7 @@ use millstream_model::OriginId;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The files among which a copy is searched.
+/// The files among which to search for a copy.
 #[derive(Clone, Copy)]
 pub(super) struct CopySearch<'a> {
     pub scope: &'a Scope,
@@ -32,8 +32,8 @@ struct PartialCopy {
 }
 
 impl CopySearch<'_> {
-    /// Finds the copy of a truncated file among the open files and in its folder: of several
-    /// copies, the one with most of the read part.
+    /// Finds the copy of a truncated file among the open files and in its folder. If there are
+    /// several copies, finds the one with the most of the read part.
     pub(super) fn find_copy(self, id: OriginId) -> Option<CopyFile> {
         let read = self.files.get(id)?.fingerprinted();
         let mut best = self.open_copy(id);
@@ -55,7 +55,7 @@ impl CopySearch<'_> {
         best.map(|best| best.copy)
     }
 
-    /// Returns the open copy with most of the read part of a file; of several equal copies, the
+    /// Returns the open copy with the most of a file's read part; if several are equal, the
     /// longest.
     fn open_copy(self, id: OriginId) -> Option<PartialCopy> {
         let tail = self.files.get(id)?;
@@ -75,18 +75,18 @@ impl CopySearch<'_> {
         best.map(|(_, copy)| copy)
     }
 
-    /// Returns the paths in the folders of a file that may be rotations of it. A copy of a linked
-    /// file may lie beside the link.
+    /// Returns the paths in a file's folders that may be its rotations. The copy of a linked file
+    /// may be next to the link.
     fn rotated_names(self, id: OriginId) -> BTreeSet<PathBuf> {
         let Some(tail) = self.files.get(id) else { return BTreeSet::new() };
         let folders = [tail.path(), Path::new(tail.name())].into_iter().filter_map(Path::parent);
         let names = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
-        // Plain names sort first: a compressed copy may be incomplete.
+        // Plain names sort first, because a compressed copy may be incomplete.
         let paths = names.flatten().map(|entry| entry.path());
         paths.filter(|path| may_be_rotation(tail.name(), tail.path(), path)).collect()
     }
 
-    /// Returns the file at a path, unless it is known and no copy of `original`.
+    /// Returns the file at a path, unless it is known and is not a copy of `original`.
     fn unread_copy(self, path: &Path, original: OriginId) -> Option<CopyFile> {
         let names = self.scope.names(&self.history.records.generations);
         let candidate = names.candidate(path)?;
@@ -101,9 +101,9 @@ impl CopySearch<'_> {
         id.is_none_or(is_free).then_some(CopyFile { candidate, id })
     }
 
-    /// Whether a candidate holds a longer read part of a deleted file than `part`, the read part of
-    /// the file `id`: the candidate is the compressed form of a rotated file with the same
-    /// beginning.
+    /// Returns whether a candidate contains more than `part` bytes of a deleted file's read part,
+    /// where `part` is how much of the file `id` it contains. The candidate is then the compressed
+    /// form of a rotated file with the same beginning.
     fn is_copy_of_deleted(self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
         let path = candidate.path.clone();
         let is_related = |other: &&Tail| {
@@ -111,7 +111,7 @@ impl CopySearch<'_> {
                 && other.fingerprinted() > part
                 && may_be_rotation(other.name(), other.path(), &path)
         };
-        // The status and the content are read last, of the few files with such names.
+        // The status and the content are read last, only for the few files with such names.
         let mut others = self.files.iter().filter(is_related);
         others.any(|other| other.is_deleted() && other.read_part_in(candidate) > Some(part))
     }

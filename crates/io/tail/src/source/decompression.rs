@@ -1,9 +1,9 @@
-//! Decompresses one file at a time, which bounds the memory.
+//! Decompresses one file at a time, which bounds the memory use.
 
 use millstream_model::OriginId;
 use std::collections::VecDeque;
 
-/// The file being decompressed, and those that wait for it.
+/// The file being decompressed, and the files that wait for it.
 #[derive(Default)]
 pub(super) struct Decompression {
     current: Option<OriginId>,
@@ -11,7 +11,8 @@ pub(super) struct Decompression {
 }
 
 impl Decompression {
-    /// Returns whether the file may be read now; if another one is being decompressed, it waits.
+    /// Returns whether the file may be read now. If another file is being decompressed, this file
+    /// has to wait.
     pub(super) fn admit(&mut self, id: OriginId) -> bool {
         let is_current = *self.current.get_or_insert(id) == id;
         if !is_current {
@@ -21,7 +22,7 @@ impl Decompression {
     }
 
     /// Passes the turn of a file that waits for sinks to the first waiting file that `is_readable`;
-    /// returns that file. The file without a turn waits for the next one.
+    /// returns that file. The file that lost its turn waits for the next one.
     pub(super) fn pass_on(
         &mut self,
         id: OriginId,
@@ -41,7 +42,7 @@ impl Decompression {
         self.waiting.pop_front()
     }
 
-    /// Removes a closed file from those that wait.
+    /// Removes a closed file from the waiting files.
     pub(super) fn remove(&mut self, id: OriginId) {
         self.waiting.retain(|waiting| *waiting != id);
     }

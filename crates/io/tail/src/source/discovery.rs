@@ -1,4 +1,4 @@
-//! What discovery knows between two looks at the folders: names that change, and unreadable paths.
+//! The state of discovery between two looks at the folders: changing names, and unreadable paths.
 
 use super::MISSING;
 use super::scope::Scope;
@@ -8,7 +8,7 @@ use millstream_model::SourceCx;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-/// Follows renames, and reports what cannot be read.
+/// Follows renames, and reports paths that cannot be read.
 #[derive(Default)]
 pub(super) struct Discovery {
     follower: NameFollower,
@@ -18,8 +18,8 @@ pub(super) struct Discovery {
 
 impl Discovery {
     /// Returns the current paths of renamed files. Counts files that were created and deleted since
-    /// the last look. They are not counted as lost: they may have been empty, or other names of a
-    /// file that is read.
+    /// the last look. They are not counted as lost, because they may have been empty, or other
+    /// names of a file that is read.
     pub(super) fn follow_names(
         &mut self,
         named: Vec<NameChange>,

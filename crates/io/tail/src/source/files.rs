@@ -7,21 +7,21 @@ use millstream_model::OriginId;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-/// The files being read. Each has its own inode.
+/// The files being read. Each has a different inode.
 #[derive(Default)]
 pub(super) struct Files {
-    /// Boxed, as the nodes of a map have free slots.
+    /// Boxed, because map nodes have free slots.
     tails: BTreeMap<OriginId, Box<Tail>>,
     by_inode: HashMap<Inode, OriginId>,
 }
 
 impl Files {
-    /// Returns a file.
+    /// Returns the file with this id.
     pub(super) fn get(&self, id: OriginId) -> Option<&Tail> {
         self.tails.get(&id).map(AsRef::as_ref)
     }
 
-    /// Returns a file.
+    /// Returns the file with this id.
     pub(super) fn get_mut(&mut self, id: OriginId) -> Option<&mut Tail> {
         self.tails.get_mut(&id).map(AsMut::as_mut)
     }
@@ -64,7 +64,7 @@ impl Files {
         Some(*tail)
     }
 
-    /// Frees the memory that removed files leave.
+    /// Frees the memory that removed files used.
     pub(super) fn shrink(&mut self) {
         self.by_inode.shrink_to(2 * self.by_inode.len());
     }

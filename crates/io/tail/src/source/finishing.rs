@@ -1,4 +1,5 @@
-//! Finishes files, and tracks finished files again once they are written to, renamed or deleted.
+//! Finishes files, and resumes tracking finished files once they are written to, renamed or
+//! deleted.
 
 use super::adoption::{Adoption, OpenedFile};
 use super::changed_names::ChangedNames;
@@ -21,14 +22,15 @@ use std::io;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
-/// Most idle files that are tracked in full, with about 1.5 KB each. Beyond this number, the files
-/// that have been idle for longest are finished.
+/// Maximum number of idle files that are tracked in full, at about 1.5 KB each. Beyond this number,
+/// the files that have been idle longest are finished.
 pub(super) const IDLE_FILES_MAX: usize = 4096;
 
 /// Number of unknown files whose names are compared at once with the names of finished files.
 const UNKNOWN_AT_ONCE: usize = 1000;
 
-/// Most files that are finished at once: each takes a system call and two locks.
+/// Maximum number of files that are finished at once, because each takes a system call and two
+/// locks.
 const FINISHED_AT_ONCE: usize = 10_000;
 
 /// The parts of the source that change when a file is finished, or is tracked again.
@@ -40,8 +42,7 @@ pub(super) struct Finishing<'a> {
     pub watch: &'a mut Watch,
 }
 
-/// An idle file. Idle files are finished in their order, first the file that has been idle for
-/// longest.
+/// An idle file. The files that have been idle longest come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct IdleFile {
     grown: EngineTime,
@@ -51,8 +52,7 @@ struct IdleFile {
 
 // Finishing.
 impl Finishing<'_> {
-    /// Finishes idle files beyond the limit, starting with the files that have been idle for
-    /// longest.
+    /// Finishes idle files beyond the limit, starting with the files that have been idle longest.
     pub(super) fn finish_idle(&mut self, idle_files_max: usize, cx: &SourceCx<'_>) {
         let excess = self.files.len().saturating_sub(idle_files_max);
         if excess == 0 || self.scope.is_finite(cx) {
@@ -81,7 +81,7 @@ impl Finishing<'_> {
         cx.counters.set_finished_files(finished as u64);
     }
 
-    /// Finishes a file if its state is in the checkpoint store and all its data is read.
+    /// Finishes a file if its state is in the checkpoint store and all its data has been read.
     fn finish(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let Some(tail) = self.files.get(id) else { return };
         let Some(stat) = current_stat(tail).filter(|stat| is_read(tail, stat)) else { return };
@@ -113,11 +113,11 @@ impl Finishing<'_> {
 
 // Loading.
 impl Finishing<'_> {
-    /// Tracks a finished file again, at `path` if it is no longer where it was seen last; returns
-    /// whether it is tracked. A file without a record is unknown.
+    /// Resumes tracking a finished file, at `path` if it is no longer where it was last seen;
+    /// returns whether it is tracked. A file without a record is unknown.
     ///
     /// # Errors
-    /// The checkpoint store cannot be read, or the file cannot be opened.
+    /// Returns an error if the checkpoint store cannot be read, or the file cannot be opened.
     pub(super) fn load_finished(
         &mut self,
         inode: Inode,
@@ -162,8 +162,8 @@ impl Finishing<'_> {
 
 // At the start.
 impl Finishing<'_> {
-    /// Tracks the files that were read to their end before the restart as finished if they are
-    /// unchanged, and loads the records of the changed files.
+    /// Tracks files as finished that were read to their end before the restart and are unchanged,
+    /// and loads the records of the changed files.
     pub(super) fn restore_finished(&mut self) {
         let mut failed = Vec::new();
         for record in self.history.take_restored() {
@@ -191,7 +191,7 @@ impl Finishing<'_> {
         self.history.put_back_restored(failed);
     }
 
-    /// Loads the record of a file that changed; returns it if the store cannot be read.
+    /// Loads the record of a file that changed; returns the input if the store cannot be read.
     fn load_record(&mut self, idle: IdleRecord) -> Option<IdleRecord> {
         let open = &self.scope.open;
         match self.read_record(idle.id) {
@@ -209,12 +209,12 @@ impl Finishing<'_> {
     }
 }
 
-// Looking.
+// Checking finished files.
 impl Finishing<'_> {
-    /// Returns whether a path leads to an unchanged finished file. Loads a changed one.
+    /// Returns whether a path leads to an unchanged finished file. Loads a changed file.
     ///
     /// # Errors
-    /// The file cannot be loaded.
+    /// Returns an error if the file cannot be loaded.
     pub(super) fn see_finished(
         &mut self,
         path: &Path,
@@ -227,7 +227,7 @@ impl Finishing<'_> {
         }
         let inode = Inode::of(stat);
         let Some(file) = finished.get(inode) else { return Ok(false) };
-        // Of several names, the first is used as long as it leads to the file.
+        // If the file has several names, the first is used as long as it leads to the file.
         let first = file.path.to_path_buf();
         let first_stat = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
         if first != path && first_stat.is_some_and(|stat| finished.see(&first, &stat)) {
@@ -257,8 +257,8 @@ impl Finishing<'_> {
         }
     }
 
-    /// Loads a finished file. A file that had several names is also searched under the other names
-    /// in its folder.
+    /// Loads a finished file. If the file had several names, the other names in its folder are
+    /// tried too.
     fn load_named(&mut self, inode: Inode, path: &Path, cx: &SourceCx<'_>) -> io::Result<bool> {
         let has_others = self.history.finished.get(inode).is_some_and(|file| !file.is_single);
         let loaded = self.load_finished(inode, path, cx);
@@ -274,7 +274,7 @@ impl Finishing<'_> {
             let Some(file) = self.history.finished.get(inode) else { continue };
             let path = file.path.to_path_buf();
             if self.load_finished(inode, &path, cx).is_err() {
-                // A walk finds its other name, or tries again.
+                // A walk finds the file's other name, or tries again.
                 self.history.finished.note_written(inode);
                 self.walks.request();
             }
@@ -284,8 +284,8 @@ impl Finishing<'_> {
 
 // Files that are gone.
 impl Finishing<'_> {
-    /// Handles finished files that a walk did not see. A file that is still in its folder, or whose
-    /// folder may not be mounted, is searched under other names.
+    /// Handles finished files that a walk did not see. If a file is still in its folder, or its
+    /// folder may not be mounted, the next walk searches for other names.
     pub(super) fn close_unseen(&mut self, unreadable: &BTreeMap<PathBuf, String>, now: EngineTime) {
         let mut folders: HashMap<PathBuf, Option<HashSet<u64>>> = HashMap::new();
         for inode in self.history.finished.unseen(unreadable) {
@@ -322,8 +322,8 @@ impl Finishing<'_> {
     }
 
     /// Records a finished file without a path. The file may have grown unseen before it was renamed
-    /// or compressed, so that its copy has more than the read part. The copy of a deleted file is
-    /// awaited for a while.
+    /// or compressed, so that its copy contains more than the read part. The copy of a deleted file
+    /// is awaited for a while.
     fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
         let open = &self.scope.open;
         let Some(file) = self.history.finished.get(inode) else { return };
@@ -372,7 +372,7 @@ fn name_in(folder: &Path, inode: Inode) -> Option<PathBuf> {
     same_number.map(|entry| entry.path()).find(leads)
 }
 
-/// Whether a file has been idle for long enough, and only its path, its identity and its
+/// Returns whether a file has been idle for long enough, and only its path, its identity and its
 /// checkpoints must be remembered.
 fn is_idle(tail: &Tail, cx: &SourceCx<'_>) -> bool {
     let is_plain = tail.gone_since().is_none()
@@ -393,7 +393,7 @@ fn current_stat(tail: &Tail) -> Option<Stat> {
     rustix::fs::stat(tail.path()).ok().filter(|stat| Inode::of(stat) == tail.inode())
 }
 
-/// Whether the file was read to its end, and its saved state records this.
+/// Returns whether the file was read to its end, and its saved state records this.
 fn is_read(tail: &Tail, stat: &Stat) -> bool {
     let descriptor = tail.descriptor();
     let head = tail.cursors().head();

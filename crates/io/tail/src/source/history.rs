@@ -1,5 +1,5 @@
-//! The files that the source does not read at the moment, and remembers: recorded files, finished
-//! files, truncated files whose copy may appear, and rotations.
+//! The files that the source remembers but is not reading now: recorded files, finished files,
+//! truncated files whose copy may appear, and rotations.
 
 use super::orphans::Orphans;
 use super::rotations::{Rotations, rotated_names};
@@ -21,23 +21,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum number of vanished files whose records are kept because their folder is empty or on
-/// another device: it may not be mounted yet. Each takes about 100 bytes.
+/// another device, so that it may not be mounted yet. Each takes about 100 bytes.
 const AWAY_MAX: usize = 10_000;
 
-/// Records of files that are away are removed once the last write is older than this.
+/// Records of such files are removed once the last write is older than this.
 const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 /// The files that the source remembers without reading them.
 pub(super) struct History {
-    /// Files from before the restart that were not found yet, and closed files that may reappear
-    /// under another name.
+    /// Files from before the restart that have not been found yet, and closed files that may
+    /// reappear with another name.
     pub records: Records,
     pub finished: FinishedFiles,
     pub orphans: Orphans,
     pub rotations: Rotations,
     /// Recorded files that the last search did not find.
     missing: BTreeSet<OriginId>,
-    /// Files from before the restart that are finished if they are unchanged.
+    /// Files from before the restart that will be finished if they are unchanged.
     restored: Vec<IdleRecord>,
 }
 
@@ -55,7 +55,7 @@ struct Vanished {
 }
 
 impl History {
-    /// Creates the history from the records of the last run.
+    /// Creates the history from the last run's records.
     pub(super) fn new(loaded: Loaded) -> History {
         let Loaded { records, idle, .. } = loaded;
         History {
@@ -68,7 +68,7 @@ impl History {
         }
     }
 
-    /// Takes the files from before the restart that are finished if they are unchanged.
+    /// Takes the files from before the restart that will be finished if they are unchanged.
     pub(super) fn take_restored(&mut self) -> Vec<IdleRecord> {
         std::mem::take(&mut self.restored)
     }
@@ -89,7 +89,7 @@ impl History {
         Some(file)
     }
 
-    /// Ends the count of the generation of a file that stays counted while it is finished.
+    /// Stops counting the generation of a file, which stays counted while the file is finished.
     pub(super) fn release_generation(&mut self, file: &FinishedFile, descriptor: &Descriptor) {
         if file.is_generation {
             self.records.generations.release(descriptor);
@@ -97,7 +97,7 @@ impl History {
     }
 }
 
-// What is accounted for.
+// The times up to which generations are accounted for.
 impl History {
     /// Returns the modification time, in nanoseconds since 1970, up to which all generations of a
     /// name are accounted for; at least 1.
@@ -122,8 +122,8 @@ impl History {
         }
     }
 
-    /// Whether a rotated file may have unread data: it is newer than everything accounted for under
-    /// its name, or a missing file may continue in it.
+    /// Returns whether a rotated file may have unread data, because it is newer than everything
+    /// accounted for with its name, or a missing file may continue in it.
     pub(super) fn may_be_unread(
         &self,
         file: &NamedRotation,
@@ -142,7 +142,7 @@ impl History {
             || self.records.related(&file.path).any(|record| !record.descriptor.closed)
     }
 
-    /// Whether a file is newer than everything accounted for under its name.
+    /// Returns whether a file is newer than everything accounted for with its name.
     pub(super) fn is_young(
         &self,
         path: &Path,
@@ -153,7 +153,7 @@ impl History {
         modified_ns(stat) > self.since(name) && !exclude.matches(path)
     }
 
-    /// Whether the content of a file was read, judged by its status.
+    /// Returns whether a file's content was read, judged by its status.
     pub(super) fn is_read(&self, stat: &Stat) -> bool {
         let inode = Inode::of(stat);
         let is_recorded = |record: &FileRecord| {
@@ -166,15 +166,15 @@ impl History {
 // Records.
 impl History {
     /// Records a file that is not open. If its name has too many closed generations, removes the
-    /// oldest.
+    /// oldest one.
     pub(super) fn record(&mut self, record: FileRecord, open: &SourceOpen) {
         open.store.note(record.id, record.descriptor.to_bytes());
         let pruned = self.records.insert(record);
         forget(pruned.as_slice(), &*open.store, &open.info.id);
     }
 
-    /// Records a file that was read to its end and closed, as it may reappear under another name or
-    /// compressed.
+    /// Records a file that was read to its end and closed, because it may reappear with another
+    /// name or compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, is_deleted: bool, open: &SourceOpen) {
         let id = tail.id();
         let head = tail.cursors().head();
@@ -201,7 +201,7 @@ impl History {
         forget(gone, &*open.store, &open.info.id);
     }
 
-    /// Removes records of deleted files without a rotation.
+    /// Removes the records of deleted files that have no rotation.
     pub(super) fn forget_deleted(&mut self, open: &SourceOpen) {
         let deleted = self.rotations.take_deleted();
         let mut gone = Vec::new();
@@ -221,8 +221,8 @@ impl History {
 
     /// Removes and returns the record of a file with this content and status, if there is one.
     pub(super) fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<FileRecord> {
-        // The device number may differ after a reboot, so it only orders the candidates. Of several
-        // records that match, the record with the most hashed bytes is the best evidence.
+        // The device number may differ after a reboot, so it is only used to order the candidates.
+        // If several records match, the record with the most hashed bytes is the best evidence.
         let mut records: Vec<&FileRecord> = self.records.of_inode(stat.st_ino).collect();
         records.sort_by_key(|record| {
             let descriptor = &record.descriptor;
@@ -274,9 +274,9 @@ impl History {
         self.records.values().filter_map(|record| folder_of(&record.descriptor)).collect()
     }
 
-    /// Removes records of files that two searches in a row have not found: one search misses a file
-    /// that is renamed during the search. Returns whether each file was found or its record
-    /// removed.
+    /// Removes records of files that two consecutive searches have not found, because one search
+    /// misses a file that is renamed during the search. Returns whether each file was found or its
+    /// record removed.
     pub(super) fn forget_missing(&mut self, search: &Search<'_>, open: &SourceOpen) -> bool {
         let missing = self.missing_records(search);
         let gone: Vec<OriginId> = missing.intersection(&self.missing).copied().collect();
@@ -341,7 +341,7 @@ fn too_many_away(mut away: Vec<Vanished>, now_ns: i64) -> Vec<Vanished> {
     away
 }
 
-/// Returns the folder of the included name of a generation.
+/// Returns the folder of a generation's included name.
 pub(super) fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
     Path::new(descriptor.name()).parent().map(Path::to_path_buf)
 }

@@ -1,4 +1,4 @@
-//! Holds undelivered rotated files while the source runs, and drops those beyond the limit.
+//! Holds undelivered rotated files while the source runs, and drops the files beyond the limit.
 
 use super::history::History;
 use super::orphans::Orphan;
@@ -10,7 +10,7 @@ use crate::records::forget;
 use crate::tail::Tail;
 use millstream_model::{HeldFiles, OriginId, SourceCx};
 
-/// Drop reason of data of deleted files beyond the limit `held.max`.
+/// Drop reason for data in deleted files beyond the limit `held.max`.
 pub(super) const HELD_MAX: &str = "held_max";
 
 /// The parts of the source that change when a file is held or dropped.
@@ -53,7 +53,7 @@ impl Holding<'_> {
         }
         self.retention.sync(&cx.info.id);
         for (id, owed) in settled {
-            // A link that is the only name stays until the file is closed.
+            // A link that is the file's only name stays until the file is closed.
             if !owed.moved
                 && self.scope.open.store.is_committed(id)
                 && let Some(tail) = self.files.get_mut(id).filter(|tail| !tail.is_deleted())
@@ -63,7 +63,7 @@ impl Holding<'_> {
         }
     }
 
-    /// Drops deleted files, oldest deletion first, until the others are within the limit.
+    /// Drops deleted files, the oldest deletion first, until the others are within the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<DeletedFile> = self.files.iter().filter_map(DeletedFile::of).collect();
         deleted.sort_unstable();
@@ -113,8 +113,8 @@ impl Holding<'_> {
         self.history.orphans.push(orphan.without_loss());
     }
 
-    /// Reopens a file that was closed because of the limit of open files; returns whether it can be
-    /// read. The files in `beside` stay open. Drops a file to which no path leads.
+    /// Reopens a file that was closed because of the limit on open files; returns whether it can be
+    /// read. The files in `beside` stay open. Drops a file if no path leads to it.
     pub(super) fn reopen(&mut self, id: OriginId, beside: &[OriginId], cx: &SourceCx<'_>) -> bool {
         let held = self.files.get(id).and_then(Tail::held);
         let held = held.map(|file| self.retention.path_of(file));

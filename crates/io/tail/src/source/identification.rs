@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files identified in a walk or a check of names.
+/// Files identified in a walk or a name check.
 #[derive(Default)]
 pub(super) struct Identified {
     /// Ids of files that are open already.
@@ -98,8 +98,8 @@ impl Identification<'_> {
         identified
     }
 
-    /// Identifies the file at a path. Does not open a file that is open already, or that this walk
-    /// has `identified`.
+    /// Identifies the file at a path. Does not reopen a file that is open already, or that this
+    /// walk has `identified`.
     fn identify(
         &mut self,
         path: &Path,
@@ -157,7 +157,7 @@ impl Identification<'_> {
         }
     }
 
-    /// Opens the file at `path` if it is recorded under another name.
+    /// Opens the file at `path` if it is recorded with another name.
     fn open_renamed(
         &mut self,
         path: &Path,
@@ -274,14 +274,14 @@ impl Identification<'_> {
     }
 }
 
-/// Handles a path that is not a regular file: skips a folder, rejects a FIFO, socket or device.
+/// Handles a path that is not a regular file: skips a folder, and rejects a FIFO, socket or device.
 fn not_regular(path: &Path) -> io::Result<Identity> {
     let Some(kind) = irregular(path) else { return Ok(Identity::Skipped) };
     let error = format!("is a {kind}, not a regular file; exclude it, or narrow `include`");
     Err(io::Error::other(error))
 }
 
-/// Whether the name of this file is a rotation name of another file in the folder.
+/// Returns whether this file's name is a rotation name of another file in the folder.
 fn has_original(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     originals_of(&name).iter().any(|original| path.with_file_name(original).exists())

@@ -1,4 +1,4 @@
-//! Which file a path leads to.
+//! The identity of the file at a path.
 
 use crate::identity::Inode;
 use crate::tail::Tail;
@@ -6,7 +6,7 @@ use millstream_model::OriginId;
 
 /// Identity of the file at a path.
 pub(super) enum Identity {
-    /// The file is open already, under this id.
+    /// The file is open already, with this id.
     Open(OriginId),
     /// The file is recorded, and was opened to resume reading.
     Recorded(Box<Tail>),
@@ -14,6 +14,6 @@ pub(super) enum Identity {
     Unknown(Inode),
     /// The file is compressed or a copy, and may still be incomplete.
     Incomplete,
-    /// The file is excluded, or was adopted under another name.
+    /// The file is excluded, or was adopted with another name.
     Skipped,
 }

@@ -19,8 +19,7 @@ pub(super) struct Insertion<'a> {
 }
 
 impl Insertion<'_> {
-    /// Saves the ids of files, then queues the files for reading; returns whether all ids are
-    /// saved.
+    /// Saves the files' ids, then queues the files for reading; returns whether all ids are saved.
     pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         if new.is_empty() && !self.scope.first_start {
             return true;
@@ -31,13 +30,13 @@ impl Insertion<'_> {
             return true;
         };
         self.walks.request();
-        // The next walk searches again for files that were renamed.
+        // The next walk repeats the search for renamed files.
         self.walks.search_again();
         self.retention.restore_again();
         let records = store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
         let saved: HashMap<OriginId, Vec<u8>> =
             records.into_iter().map(|record| (record.id, record.descriptor)).collect();
-        // Files with the saved identity need no write, and are read even on a full disk.
+        // Files with a saved identity need no write, so they are read even if the disk is full.
         let is_saved = |tail: &Tail| saved.get(&tail.id()) == Some(&tail.descriptor().to_bytes());
         let (unchanged, new): (Vec<Tail>, Vec<Tail>) = new.into_iter().partition(is_saved);
         self.read_from_now_on(unchanged, cx);
@@ -62,7 +61,7 @@ impl Insertion<'_> {
         self.files.add(new, &mut self.history.records.generations, cx);
     }
 
-    /// Records files that could not be adopted. The next walk finds each with its id and
+    /// Records files that could not be adopted. The next walk finds each file with its id and
     /// checkpoints.
     fn put_back(&mut self, new: Vec<Tail>) {
         for tail in new {

@@ -1,21 +1,21 @@
-//! The limit of open files.
+//! The limit on open files.
 
 use super::files::Files;
 use crate::tail::Tail;
 use millstream_model::OriginId;
 
-/// At the limit, one in this many files is closed at once, as each selection scans all files.
+/// At the limit, one in this many files is closed at once, because each selection scans all files.
 const PARK_SHARE: usize = 8;
 
-/// The limit of open files, and an upper bound of their number.
+/// The limit on open files, and an upper bound on their current number.
 pub(super) struct OpenLimit {
     max: usize,
-    /// Files may have been closed since the last count, so that closing one needs no update.
+    /// Files may have been closed since the last count, so that closing a file needs no update.
     open: usize,
 }
 
 impl OpenLimit {
-    /// Creates the limit, without open files.
+    /// Creates the limit, with no open files.
     pub(super) fn new(max: usize) -> OpenLimit {
         OpenLimit { max, open: 0 }
     }
@@ -30,9 +30,9 @@ impl OpenLimit {
         self.open += files;
     }
 
-    /// Closes idle files until `more` files can be opened: first those that have been quiet the
-    /// longest, then those that wait to be read. Files without a path stay open, as they could not
-    /// be reopened.
+    /// Closes idle files until `more` files can be opened: first the files that have been quiet
+    /// longest, then the files that wait to be read. Files without a path stay open, because they
+    /// could not be reopened.
     pub(super) fn close_idle(&mut self, more: usize, keep: &[OriginId], files: &mut Files) {
         if self.allows(more) {
             return;
@@ -56,19 +56,19 @@ impl OpenLimit {
         self.open -= count;
     }
 
-    /// Whether `more` files can be opened without a count.
+    /// Returns whether `more` files can be opened without recounting.
     fn allows(&self, more: usize) -> bool {
         self.open + more <= self.max
     }
 
-    /// Replaces the bound by a count of the open files; returns how many must be closed before
+    /// Replaces the bound with a count of the open files; returns how many must be closed before
     /// `more` are opened.
     fn recount(&mut self, open: usize, more: usize) -> usize {
         self.open = open;
         (open + more).saturating_sub(self.max)
     }
 
-    /// Returns the upper bound of the number of open files.
+    /// Returns the upper bound on the number of open files.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.open

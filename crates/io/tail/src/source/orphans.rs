@@ -9,12 +9,13 @@ use millstream_model::{EngineTime, Ledger, OriginId, SinkIndex, SourceCx, Source
 use std::path::Path;
 use std::time::Duration;
 
-/// How long to wait for the copy of a truncated file to appear: it may be compressed first.
+/// How long to wait for the copy of a truncated file to appear, because the copy may be compressed
+/// first.
 pub(super) const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
-/// A file that was truncated before a copy of it was found.
+/// A file that was truncated before its copy was found.
 pub(super) struct Orphan {
-    /// When it was truncated.
+    /// Time at which the file was truncated.
     since: EngineTime,
     record: FileRecord,
     fingerprints: Fingerprints,
@@ -48,7 +49,7 @@ impl Orphan {
         }
     }
 
-    /// Returns the orphan, changed so that unread data does not count as lost.
+    /// Makes the orphan's unread data not count as lost.
     pub(super) fn without_loss(self) -> Orphan {
         Orphan { size: 0, ..self }
     }
@@ -63,7 +64,7 @@ impl Orphan {
         &self.name
     }
 
-    /// Returns the number of known bytes that some sink has not read.
+    /// Returns the number of known bytes that at least one sink has not read.
     pub(super) fn unread(&self) -> u64 {
         self.size.saturating_sub(self.least())
     }
@@ -82,7 +83,7 @@ impl Orphan {
         }
     }
 
-    /// Returns the offset up to which `copy` contains the read part of the file; `None` if it is no
+    /// Returns the offset up to which `copy` contains the file's read part; `None` if it is not a
     /// copy.
     fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         let descriptor = &self.record.descriptor;
@@ -99,7 +100,7 @@ impl Orphan {
         if let Err(error) = descriptor.continue_in(&mut copy.content, &self.fingerprints) {
             log::warn!("cannot read the copy {}: {error}", copy.path.display());
         }
-        // The store may have no checkpoint of the file until a checkpoint advances. Until then a
+        // The store may have no checkpoint for the file until a checkpoint advances. Until then, a
         // restart continues at `start`.
         descriptor.start = descriptor.start.max(least);
         self.record
@@ -110,12 +111,12 @@ impl Orphan {
 #[derive(Default)]
 pub(super) struct Orphans {
     orphans: Vec<Orphan>,
-    /// Files that the ledger still tracks, as some of their data may be in flight.
+    /// Files that the ledger still tracks, because some of their data may be in flight.
     closing: Vec<OriginId>,
 }
 
 impl Orphans {
-    /// Whether no copy is awaited.
+    /// Returns whether no copy is awaited.
     pub(super) fn is_empty(&self) -> bool {
         self.orphans.is_empty()
     }
@@ -130,8 +131,8 @@ impl Orphans {
         self.closing.push(id);
     }
 
-    /// Closes the files without data in flight. The time to wait for the copy of a truncated file
-    /// begins then, as abandoned data is read from the copy.
+    /// Closes the files without data in flight. The wait for a truncated file's copy starts at that
+    /// time, because abandoned data is read from the copy.
     pub(super) fn close_settled(&mut self, ledger: &Ledger, now: EngineTime) {
         let orphans = &mut self.orphans;
         self.closing.retain(|id| {
@@ -146,9 +147,9 @@ impl Orphans {
         });
     }
 
-    /// Notes that a sink abandoned data of a truncated file from `offset` on; returns whether a
-    /// copy is awaited, from which the data is read again. Returns false for a file that was
-    /// dropped: its data was counted as lost at the drop.
+    /// Records that a sink abandoned data of a truncated file starting at `offset`; returns whether
+    /// a copy is awaited from which the data will be reread. Returns false for a file that was
+    /// dropped, because its data was counted as lost at the time.
     pub(super) fn take_back(&mut self, id: OriginId, sink: &str, offset: u64) -> bool {
         let mut counted = self.orphans.iter_mut().filter(|orphan| orphan.size > 0);
         let Some(orphan) = counted.find(|orphan| orphan.record.id == id) else { return false };
@@ -157,22 +158,22 @@ impl Orphans {
     }
 
     /// Returns the modification time up to which all generations of a name are accounted for;
-    /// `None` if the copy of no generation is awaited.
+    /// `None` if no copy of a generation is awaited.
     pub(super) fn since(&self, name: &Path) -> Option<i64> {
         let descriptors = self.orphans.iter().map(|orphan| &orphan.record.descriptor);
         let named = descriptors.filter(|descriptor| Path::new(descriptor.name()) == name);
         named.map(|descriptor| descriptor.since_ns).max()
     }
 
-    /// Whether the candidate is the copy of a truncated file with data in flight. Reading continues
-    /// in it once nothing is in flight.
+    /// Returns whether the candidate is the copy of a truncated file with data in flight. Reading
+    /// continues in the copy once nothing is in flight.
     pub(super) fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.orphans.iter().filter(|orphan| self.closing.contains(&orphan.record.id));
         closing.any(|orphan| orphan.read_part_in(candidate).is_some())
     }
 
-    /// Removes and returns the file that continues in the candidate. Of several files with the same
+    /// Removes and returns the file that continues in the candidate. If several files have the same
     /// beginning, the file with the longest read part is the best match.
     pub(super) fn take(&mut self, candidate: &mut Candidate) -> Option<Orphan> {
         let orphans = self.orphans.iter().enumerate();
@@ -182,8 +183,8 @@ impl Orphans {
         Some(self.orphans.swap_remove(best))
     }
 
-    /// Removes and returns the files truncated so long ago that no copy will appear. A file with
-    /// data in flight stays, as its copy is read only after the data is settled.
+    /// Removes and returns the files that were truncated so long ago that no copy will appear. A
+    /// file with data in flight stays, because its copy is read only after the data is settled.
     fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
         let closing = &self.closing;
         let is_late = |orphan: &mut Orphan| {
@@ -192,7 +193,7 @@ impl Orphans {
         self.orphans.extract_if(.., is_late).collect()
     }
 
-    /// Counts the unread data of files as lost that were truncated so long ago that no copy will
+    /// Counts unread data as lost for files that were truncated so long ago that no copy will
     /// appear.
     pub(super) fn expire(&mut self, scope: &Scope, cx: &SourceCx<'_>) {
         let late = if scope.is_finite(cx) {
@@ -207,8 +208,8 @@ impl Orphans {
         forget(&late, &*scope.open.store, &cx.info.id);
     }
 
-    /// Counts the unread data of truncated files without a copy, at a stop. Their records stay for
-    /// the next start, which may find the copies.
+    /// Counts the unread data of truncated files without a copy during a stop. Their records stay,
+    /// because the agent may find the copies after a restart.
     pub(super) fn count_all(&mut self, open: &SourceOpen) {
         for orphan in std::mem::take(&mut self.orphans) {
             count_truncated(orphan.name(), orphan.unread(), open);

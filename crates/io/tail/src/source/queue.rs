@@ -1,10 +1,10 @@
-//! Queue of files to read: live files take turns, and a rotated file comes before those that
-//! followed it under its name.
+//! Queue of files to read: live files take turns, and a rotated file comes before later files with
+//! the same name.
 //!
 //! A busy writer with a slow sink leaves dozens of unread rotated files. If each had a turn, the
-//! live files would wait for all rotated ones. So the rotated files share one turn, and a rotated
-//! file whose name belongs to a live file now uses the turns of the live file. The oldest file is
-//! read first, so that a sink gets the lines of a name in the order of writing.
+//! live files would wait for all rotated files. Therefore the rotated files share one turn, and a
+//! rotated file whose name now belongs to a live file uses the live file's turns. The oldest file
+//! is read first, so that a sink gets the lines for a name in the order of writing.
 
 use crate::rotation_names::originals_of;
 use crate::tail::Tail;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Default)]
 pub(super) struct ReadQueue {
     live: VecDeque<OriginId>,
-    /// Rotated files with their former names, the oldest first.
+    /// Rotated files with their former names, oldest first.
     rotated: BTreeMap<Generation, Vec<NameHash>>,
     by_name: HashMap<NameHash, BTreeSet<Generation>>,
     /// Number of live files to read before the next rotated one.
@@ -25,7 +25,7 @@ pub(super) struct ReadQueue {
     hasher: RandomState,
 }
 
-/// Hash of a path. Two paths with the same hash only wait for each other.
+/// Hash of a path. If two paths have the same hash, they only wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct NameHash(u64);
 
@@ -37,7 +37,7 @@ struct Generation {
 }
 
 impl ReadQueue {
-    /// Whether the queue is empty.
+    /// Returns whether the queue is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.live.is_empty() && self.rotated.is_empty()
     }
@@ -53,7 +53,7 @@ impl ReadQueue {
         self.by_name.shrink_to(2 * self.by_name.len());
     }
 
-    /// Queues a file: a live one as the last, a rotated one by its age.
+    /// Queues a file: a live file at the end, a rotated file by its age.
     pub(super) fn push_back(&mut self, tail: &Tail) {
         if tail.is_rotated() {
             self.push_rotated(tail);
@@ -62,7 +62,7 @@ impl ReadQueue {
         }
     }
 
-    /// Returns the file that was popped last to the front.
+    /// Returns the most recently popped file to the front.
     pub(super) fn push_front(&mut self, tail: &Tail) {
         if tail.is_rotated() {
             self.push_rotated(tail);
@@ -107,7 +107,7 @@ impl ReadQueue {
         Some(self.take(oldest))
     }
 
-    /// Returns the oldest rotated file that had the name of this live file.
+    /// Returns the oldest rotated file that once had this live file's name.
     fn oldest_before<'n>(
         &self,
         id: OriginId,
@@ -133,7 +133,7 @@ impl ReadQueue {
     }
 }
 
-/// Returns the names under which a file may have been live, given one of its names.
+/// Returns the names with which a file may have been live, given one of its names.
 fn names_of(name: &Path) -> Vec<PathBuf> {
     let file_name = name.file_name().unwrap_or_default().to_string_lossy();
     let originals = originals_of(&file_name).into_iter();
@@ -144,7 +144,7 @@ fn names_of(name: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Id 1 is the live file `/in/a.log`. Ids from 100 are its rotations, and ids from 200 are
+    /// Id 1 is the live file `/in/a.log`. Ids 100 and up are its rotations, and ids 200 and up are
     /// rotations of a file that does not exist.
     struct Rig(ReadQueue);
 
@@ -159,7 +159,7 @@ mod tests {
 
         fn push_rotated(&mut self, id: u64) {
             let name = if id < 200 { "/in/a.log" } else { "/in/gone.log" };
-            // The larger the id, the older.
+            // The larger the id, the older the file.
             let generation = Generation { modified_ns: -(id as i64), id: OriginId(id) };
             self.0.insert(generation, names_of(Path::new(name)));
         }
@@ -179,7 +179,7 @@ mod tests {
             self.0.pop_front(name).map(|id| id.0)
         }
 
-        /// Pops `count` files, and queues each again unless it is `read`.
+        /// Pops `count` files, and requeues each unless it is `read`.
         fn take(&mut self, count: usize, read: &[u64]) -> Vec<u64> {
             let mut popped = Vec::new();
             for _ in 0..count {

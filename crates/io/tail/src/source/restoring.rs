@@ -1,4 +1,4 @@
-//! Adopts the files that were held when the agent ended.
+//! Adopts the files that were held when the agent last stopped.
 
 use super::adoption::{Adoption, OpenedFile};
 use super::history::History;
@@ -25,7 +25,7 @@ pub(super) struct Restoring<'a> {
     pub retention: &'a mut Retention,
 }
 
-/// The record of a held file in the checkpoint store.
+/// The checkpoint store's record for a held file.
 enum HeldRecord {
     Same(Box<FileRecord>),
     /// The recorded file had other content.
@@ -38,8 +38,8 @@ impl Restoring<'_> {
         Adoption { scope: self.scope, history: self.history }
     }
 
-    /// Adopts files that were held when the agent ended. A held file that still has another path is
-    /// not adopted twice.
+    /// Adopts files that were held when the agent last stopped. A held file that still has another
+    /// path is not adopted twice.
     pub(super) fn restore_held(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
         if !self.retention.begin_restore() {
             return;
@@ -98,7 +98,7 @@ impl Restoring<'_> {
             return Ok(None);
         }
         if self.history.finished.get(inode).is_some() {
-            // All of it was settled.
+            // All of the file's data was settled.
             self.retention.remove(file);
             return Ok(None);
         }

@@ -1,12 +1,13 @@
-//! Retention of undelivered files that were rotated away: links, copies at a stop, and their limit.
+//! Retention of undelivered files that were rotated away: links, copies made during a stop, and
+//! their limit.
 //!
 //! A rotated file is *held* until every sink has settled it: by a hard link in `data_dir/held`,
 //! which survives deletion of the file, a stop, `kill -9` and a power loss. If no link can be
 //! created, the open descriptor holds the file, and a stop copies its unsettled data.
 //!
-//! Active files are never linked, as logrotate skips files with several links. Files that sinks are
-//! about to settle are not linked either, as `gzip` and logrotate's `delaycompress` reject files
-//! with several links.
+//! Active files are never linked, because logrotate skips files with several links. Files that
+//! sinks are about to settle are not linked either, because `gzip` and logrotate's `delaycompress`
+//! reject files with several links.
 
 use crate::held::{HeldFile, HeldFolder};
 use crate::settings::HeldSettings;
@@ -19,10 +20,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Shortest time between two warnings about the disk space of deleted files.
+/// Minimum time between two warnings about the disk space of deleted files.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Seconds over which the growth of held files is averaged.
+/// Number of seconds over which the growth of held files is averaged.
 const GROWTH_SECONDS: f64 = 10.0;
 
 /// State of the held files of a source.
@@ -31,16 +32,16 @@ pub(super) struct Retention {
     link: bool,
     copy_at_stop: bool,
     bytes_max: u64,
-    /// Whether files held before the start were adopted.
+    /// Whether the files held before the start have been adopted.
     restored: bool,
-    /// End offsets of the copies made at this stop, by file id.
+    /// End offsets of the copies made during this stop, by file id.
     copied: HashMap<OriginId, u64>,
-    /// Time by which a stop must have made its copies.
+    /// Deadline for the copies of a stop.
     deadline: Option<Instant>,
-    /// Files that could be neither linked nor copied at this stop.
+    /// Files that could be neither linked nor copied during this stop.
     unheld: HashSet<OriginId>,
-    /// Files that were rewritten after the last poll, detected at this stop. All their content is
-    /// unread.
+    /// Files that were rewritten after the last poll, as detected during this stop. All their
+    /// content is unread.
     rewritten: HashSet<OriginId>,
     /// Unsettled bytes and events of files that were dropped while some of their data was in
     /// flight.
@@ -50,7 +51,7 @@ pub(super) struct Retention {
     link_failed: bool,
 }
 
-/// Bytes on disk at a time.
+/// Bytes on disk at one time.
 #[derive(Clone, Copy)]
 struct Usage {
     at: EngineTime,
@@ -100,7 +101,7 @@ impl Retention {
         }
     }
 
-    /// Whether a path is in the folder of held files, which a walk ignores.
+    /// Returns whether a path is in the folder of held files, which walks ignore.
     pub(super) fn contains(&self, path: &Path) -> bool {
         path.starts_with(self.folder.path())
     }
@@ -120,8 +121,8 @@ impl Retention {
         }
     }
 
-    /// Holds a rewritten file under the id of its new content. The next start would read the file
-    /// again if it had the old id.
+    /// Holds a rewritten file with the id of its new content. With the old id, the file would be
+    /// reread after a restart.
     pub(super) fn move_link(&mut self, old: &mut Tail, new: &mut Tail, source: &str) {
         let Some(link) = old.held().filter(|file| file.copied_from.is_none()).cloned() else {
             return;
@@ -170,12 +171,12 @@ impl Retention {
 
 // Disk space.
 impl Retention {
-    /// Returns the most bytes of deleted files.
+    /// Returns the maximum bytes of deleted files.
     pub(super) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Records the disk space of held files; warns when they use half of their limit.
+    /// Records the disk space that held files take; warns when they use half of their limit.
     pub(super) fn note_usage(&mut self, held: HeldFiles, now: EngineTime, source: &str) {
         self.growth.sample(Usage { at: now, bytes: held.bytes });
         let is_due = self.warned.is_none_or(|warned| now - warned >= WARN_INTERVAL);
@@ -208,7 +209,7 @@ impl Retention {
         self.given_up.retain(|id, _| ledger.owed(*id).is_some());
     }
 
-    /// Returns the data of dropped files that was in flight and is not delivered.
+    /// Returns the data of dropped files that was in flight and is undelivered.
     pub(super) fn lost_in_flight(&self, ledger: &Ledger) -> Remainder {
         let mut lost = Remainder::default();
         for (id, rest) in &self.given_up {
@@ -226,12 +227,12 @@ impl Retention {
 // At the start.
 impl Retention {
     /// Returns whether held files must be adopted: at the start, and after their ids could not be
-    /// saved. Until [`Retention::restore_again`] they count as adopted.
+    /// saved. Until [`Retention::restore_again`], they count as adopted.
     pub(super) fn begin_restore(&mut self) -> bool {
         !std::mem::replace(&mut self.restored, true)
     }
 
-    /// Makes the next walk adopt held files again, as their ids could not be saved.
+    /// Makes the next walk adopt held files again, because their ids could not be saved.
     pub(super) fn restore_again(&mut self) {
         self.restored = false;
     }
@@ -256,49 +257,49 @@ impl Retention {
         self.folder.remove(file);
     }
 
-    /// Renames a held file after the id under which it is read from now on.
+    /// Renames a held file to the id with which it will be read.
     pub(super) fn rename(&mut self, file: &HeldFile, id: OriginId) -> io::Result<HeldFile> {
         self.folder.rename(file, id)
     }
 }
 
-// At a stop.
+// During a stop.
 impl Retention {
-    /// Begins a stop, which must have made its copies by the deadline.
+    /// Starts a stop, which must make its copies by the deadline.
     pub(super) fn begin_stop(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
         self.unheld.clear();
     }
 
-    /// Returns the time by which a stop must have made its copies.
+    /// Returns the deadline for the copies of a stop.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Records at a stop that a file was rewritten, so that its content is unread.
+    /// Records during a stop that a file was rewritten, so that its content is unread.
     pub(super) fn note_rewritten(&mut self, id: OriginId) {
         self.rewritten.insert(id);
     }
 
-    /// Returns the unsettled ranges of a file at a stop: everything if the file was rewritten.
+    /// Returns a file's unsettled ranges during a stop: everything if the file was rewritten.
     pub(super) fn owed(&self, id: OriginId, ledger: &Ledger) -> Option<Owed> {
         let owed = ledger.owed(id)?;
         let is_rewritten = self.rewritten.contains(&id);
         Some(if is_rewritten { Owed { settled: 0, ..owed } } else { owed })
     }
 
-    /// Whether an earlier attempt of this stop could neither link nor copy a file.
+    /// Returns whether an earlier attempt during this stop could neither link nor copy a file.
     pub(super) fn is_unheld(&self, id: OriginId) -> bool {
         self.unheld.contains(&id)
     }
 
-    /// Returns the end offset of the copy of a file that was made at this stop.
+    /// Returns the end offset of a file's copy that was made during this stop.
     pub(super) fn copied_to(&self, id: OriginId) -> Option<u64> {
         self.copied.get(&id).copied()
     }
 
-    /// Links a file, or copies its rest if that fits into `space` bytes; returns the bytes of the
-    /// copy.
+    /// Links a file, or copies its rest if that fits into `space` bytes; returns the size of the
+    /// copy in bytes.
     pub(super) fn hold(
         &mut self,
         tail: &mut Tail,

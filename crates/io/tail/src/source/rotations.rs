@@ -1,11 +1,11 @@
 //! Rotated files that match no pattern: generations that were created and then renamed or
 //! compressed between two polls.
 //!
-//! Names select candidates; content decides. At a start, and after inotify events were lost, all
-//! rotation names of included files in their folders are candidates; otherwise those that inotify
-//! reports. A candidate with the content of a recorded generation continues under its id. A
-//! candidate that is newer than everything accounted for under its name is new, and is read from
-//! its beginning. See docs/decisions/0012.
+//! Names select candidates; content decides. At the start, and after inotify events were lost, all
+//! rotation names of included files in their folders are candidates; otherwise only those that
+//! inotify reports. A candidate with the content of a recorded generation continues with its id. A
+//! candidate that is newer than everything accounted for with its name is new, and is read from its
+//! beginning. See docs/decisions/0012.
 
 use crate::content::modified_ns;
 use crate::identity::{Descriptor, Inode};
@@ -17,21 +17,22 @@ use rustix::fs::Stat;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of candidates of one name per walk; the next walk handles the rest.
+/// Maximum number of candidates per name and walk; the next walk handles the rest.
 const CANDIDATES_MAX: usize = 64;
 
-/// Maximum number of files recorded as read. Beyond it the records are cleared, and all files are
-/// checked again.
+/// Maximum number of files recorded as read. Beyond this number, the records are cleared, and all
+/// files are checked again.
 const EXAMINED_MAX: usize = 10_000;
 
 /// State of the search for unread rotated files.
 #[derive(Default)]
 pub(super) struct Rotations {
-    /// Latest modification time of the files read at the last walk, in nanoseconds since 1970; 0 if
-    /// no file was read. Rotated files of a new name that are older existed before and are not read.
+    /// Latest modification time among the files read at the last walk, in nanoseconds since 1970; 0
+    /// if no file was read. If a new name has rotated files that are older, they existed before and
+    /// are not read.
     newest_ns: i64,
-    /// Latest modification time of the rotated files that existed when a name was first seen, and
-    /// what [`Rotations::note_since`] records.
+    /// Latest modification time among the rotated files that existed when a name was first seen,
+    /// and the times that [`Rotations::note_since`] records.
     baselines: HashMap<PathBuf, i64>,
     /// Files without unread data, by size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
@@ -39,15 +40,15 @@ pub(super) struct Rotations {
     stability: Stability,
     /// Files to check again: incomplete compressed files, and candidates beyond the limit.
     incomplete: BTreeSet<PathBuf>,
-    /// Folders watched since the last walk. They must be listed, as inotify reports no earlier
-    /// changes.
+    /// Folders that became watched since the last walk. They must be listed, because inotify
+    /// reports no earlier changes.
     unlisted: BTreeSet<PathBuf>,
-    /// Ids of closed records of deleted files, which may still have a rotation.
+    /// Ids of closed records for deleted files, which may still have a rotation.
     deleted: Vec<OriginId>,
 }
 
-/// A file that may be an unread generation. Candidates are examined in their order: plain files
-/// before compressed ones, then the oldest first.
+/// A file that may be an unread generation. Candidates are examined in this order: plain files
+/// before compressed ones, then oldest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RotatedFile {
     pub is_compressed: bool,
@@ -65,7 +66,7 @@ pub(super) struct UnknownFile {
 }
 
 impl Rotations {
-    /// Creates the state from the records of the last run.
+    /// Creates the state from the last run's records.
     pub fn new(records: &Records, idle: &[IdleRecord]) -> Rotations {
         let recorded = records.values().map(|record| record.descriptor.modified_ns);
         let newest_ns = recorded.chain(idle.iter().map(|record| record.modified_ns)).max();
@@ -77,7 +78,7 @@ impl Rotations {
         std::mem::take(&mut self.incomplete)
     }
 
-    /// Whether no file is incomplete.
+    /// Returns whether no file is incomplete.
     pub fn is_complete(&self) -> bool {
         self.incomplete.is_empty()
     }
@@ -101,7 +102,7 @@ impl Rotations {
         is_deferred
     }
 
-    /// Requests a search for rotated files in some folders.
+    /// Requests a search for rotated files in these folders.
     pub fn list(&mut self, folders: Vec<PathBuf>) {
         self.unlisted.extend(folders);
     }
@@ -111,7 +112,7 @@ impl Rotations {
         std::mem::take(&mut self.unlisted)
     }
 
-    /// Whether a file is complete, judged by a stable size or an old modification time.
+    /// Returns whether a file is complete, judged by a stable size or an old modification time.
     pub fn check_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         self.stability.observe(inode, stat, now)
     }
@@ -122,7 +123,7 @@ impl Rotations {
     }
 
     /// Records, for the rest of this walk, the modification time up to which all generations of a
-    /// name are accounted for: the file with this descriptor is just being adopted again.
+    /// name are accounted for, because the file with this descriptor is being adopted again.
     pub fn note_since(&mut self, descriptor: &Descriptor) {
         let since = self.baselines.entry(PathBuf::from(descriptor.name())).or_default();
         *since = (*since).max(descriptor.since_ns);
@@ -134,14 +135,14 @@ impl Rotations {
         *baseline = modified_ns(stat).max(*baseline);
     }
 
-    /// Returns the latest modification time, in nanoseconds since 1970, of the rotated files that
-    /// existed when a name was first seen.
+    /// Returns the latest modification time, in nanoseconds since 1970, among the rotated files
+    /// that existed when a name was first seen.
     pub fn baseline(&self, name: &Path) -> Option<i64> {
         self.baselines.get(name).copied()
     }
 
-    /// Returns the latest modification time of the files read at the last walk, in nanoseconds since
-    /// 1970; 0 if no file was read.
+    /// Returns the latest modification time among the files read at the last walk, in nanoseconds
+    /// since 1970; 0 if no file was read.
     pub fn newest_ns(&self) -> i64 {
         self.newest_ns
     }
@@ -152,7 +153,7 @@ impl Rotations {
         self.baselines.clear();
     }
 
-    /// Whether a file was found to have no unread data, and is unchanged since.
+    /// Returns whether a file was found to have no unread data, and has not changed since.
     pub fn is_examined(&self, stat: &Stat) -> bool {
         self.examined.get(&Inode::of(stat)) == Some(&(stat.st_size, modified_ns(stat)))
     }
@@ -176,7 +177,7 @@ impl Rotations {
     }
 }
 
-/// Returns the names that have rotations in a folder; `None` if it cannot be read.
+/// Returns the names that have rotations in a folder; `None` if the folder cannot be read.
 pub(super) fn rotated_names(folder: &Path) -> Option<HashSet<PathBuf>> {
     let names = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
     let originals = names.flat_map(|name| originals_of(&name.to_string_lossy()));

@@ -1,4 +1,4 @@
-//! When the files of a source are polled, and which are due to be read.
+//! The schedule for polling a source's files, and the files that are due to be read.
 
 use super::decompression::Decompression;
 use super::files::Files;
@@ -11,43 +11,43 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Poll interval of growing files. Ten polls per second keep the delay low; one wakeup per write
+/// Poll interval for growing files. Ten polls per second keep the delay low; one wakeup per write
 /// would cost more.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// Maximum number of polls per tick. With more growing files the tick is longer, so that 10,000
+/// Maximum number of polls per tick. With more growing files, the tick is longer, so that 10,000
 /// slowly growing files cost no more than 1,000.
 const POLLS_PER_TICK: u32 = 1000;
 
 /// A file that has not grown for this long is quiet and left to inotify.
 pub(super) const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// A file is quiet after this time while many files are polled: adding an inotify watch costs less
-/// than many polls.
+/// A file is quiet after this time while many files are polled, because adding an inotify watch
+/// costs less than many polls.
 const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
 
 /// Number of polled files above which [`QUIET_AFTER_CROWDED`] applies.
 const CROWD: u32 = 250;
 
-/// Poll interval of a quiet file that inotify cannot watch.
+/// Poll interval for a quiet file that inotify cannot watch.
 pub(super) const UNWATCHED_POLL: Duration = Duration::from_secs(1);
 
-/// Maximum number of polls per second of quiet files that inotify does not watch, until the interval
-/// is [`QUIET_POLL`]. A poll may have to open the file.
+/// Maximum number of polls per second for quiet files that inotify does not watch, until the
+/// interval reaches [`QUIET_POLL`]. A poll may have to open the file.
 const UNWATCHED_POLLS_PER_SECOND: u32 = 2000;
 
-/// Poll interval of any quiet file, as inotify events can be lost.
+/// Poll interval for any quiet file, because inotify events can be lost.
 pub(super) const QUIET_POLL: Duration = Duration::from_secs(30);
 
-/// A file that has not grown for this long is idle: no copy that is being made lacks its last bytes.
+/// A file that has not grown for this long is idle: no copy in progress can lack its last bytes.
 pub(super) const IDLE_AFTER: Duration = Duration::from_secs(60);
 
-/// The times of polls, and the queue of files to read.
+/// The poll times, and the queue of files to read.
 #[derive(Default)]
 pub(super) struct Schedule {
     due: ReadQueue,
-    /// Times of polls and ids of files, earliest first. An entry is stale unless it has the time in
-    /// the file's `next`.
+    /// Poll times and file ids, earliest first. An entry is stale unless its time equals the file's
+    /// `next`.
     polls: BinaryHeap<Reverse<(EngineTime, OriginId)>>,
     /// Number of files that are polled because inotify does not watch them.
     active: u32,
@@ -57,7 +57,7 @@ pub(super) struct Schedule {
 // Polls.
 impl Schedule {
     /// Adds a file, which is due at once. `quiet_after` is the time without growth after which it
-    /// is quiet.
+    /// becomes quiet.
     pub(super) fn add(&mut self, tail: &mut Tail, now: EngineTime, quiet_after: Duration) {
         tail.start(now, quiet_after);
         self.due.push_back(tail);
@@ -82,7 +82,7 @@ impl Schedule {
         self.poll_at(tail, now);
     }
 
-    /// Polls a file from now on instead of waiting for inotify.
+    /// Starts polling a file instead of waiting for inotify.
     pub(super) fn unwatch(&mut self, tail: &mut Tail) {
         self.active += u32::from(tail.unwatch());
     }
@@ -133,8 +133,8 @@ impl Schedule {
     }
 }
 
-/// Returns the poll interval of a quiet file that inotify does not watch, among `active` files that
-/// are polled.
+/// Returns the poll interval for a quiet file that inotify does not watch, given the number of
+/// polled files.
 fn unwatched_poll(active: u32) -> Duration {
     (UNWATCHED_POLL * (1 + active / UNWATCHED_POLLS_PER_SECOND)).min(QUIET_POLL)
 }
@@ -155,7 +155,7 @@ impl Schedule {
         }
     }
 
-    /// Frees the memory that removed files leave.
+    /// Frees the memory that removed files used.
     pub(super) fn shrink(&mut self, files: &Files) {
         let is_current = |next, id| files.get(id).is_some_and(|tail| tail.next() == next);
         self.polls.retain(|Reverse((next, id))| is_current(*next, *id));
@@ -163,7 +163,7 @@ impl Schedule {
         self.due.shrink();
     }
 
-    /// Whether any file is due.
+    /// Returns whether any file is due.
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
@@ -178,8 +178,8 @@ impl Schedule {
         self.due.pop_front(|id| files.get(id).map(Tail::path))
     }
 
-    /// Whether a compressed file may be read now: one is decompressed at a time. If another one is,
-    /// the file is queued after it.
+    /// Returns whether a compressed file may be read now. One file is decompressed at a time; other
+    /// files are queued after it.
     pub(super) fn may_decompress(&mut self, id: OriginId) -> bool {
         self.decompression.admit(id)
     }
@@ -208,14 +208,14 @@ impl Schedule {
         true
     }
 
-    /// Queues a file as the last.
+    /// Adds a file to the end of the queue.
     pub(super) fn push_back(&mut self, id: OriginId, files: &Files) {
         if let Some(tail) = files.get(id) {
             self.due.push_back(tail);
         }
     }
 
-    /// Queues a file as the next.
+    /// Adds a file to the front of the queue.
     pub(super) fn push_front(&mut self, tail: &Tail) {
         self.due.push_front(tail);
     }

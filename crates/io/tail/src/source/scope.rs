@@ -1,4 +1,4 @@
-//! Settings and links that every step of the source reads, and the names of files.
+//! Settings and links that every step of the source reads, and file names.
 
 use crate::content::Content;
 use crate::copy_detection::Candidate;
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The settings of the source, its place in the agent, and the links that the last walk found.
+/// The source's settings, its place in the agent, and the links that the last walk found.
 pub(super) struct Scope {
     pub settings: TailSettings,
     pub open: SourceOpen,
@@ -24,33 +24,33 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Whether the source ends once it has read all files.
+    /// Returns whether the source ends once it has read all files.
     pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
         cx.until_eof || self.settings.range.is_some()
     }
 
-    /// Whether a pattern matches a path, or a link that leads to it.
+    /// Returns whether a pattern matches a path, or a link that leads to it.
     pub(super) fn is_included(&self, path: &Path) -> bool {
         self.is_matched(path) || self.links.to(path).is_some()
     }
 
-    /// Whether a pattern matches a path.
+    /// Returns whether a pattern matches a path.
     pub(super) fn is_matched(&self, path: &Path) -> bool {
         is_included(path, &self.settings.include, &self.settings.exclude)
     }
 
-    /// Whether a path is a symlink that a pattern matches: a walk follows it.
+    /// Returns whether a path is a symlink that a pattern matches, so that a walk follows it.
     pub(super) fn is_matched_link(&self, path: &Path) -> bool {
         self.is_matched(path) && path.is_symlink()
     }
 
-    /// Returns the path itself, or the link by which a pattern matches the file.
+    /// Returns the path itself, or the link through which a pattern matches the file.
     pub(super) fn included_name<'p>(&'p self, path: &'p Path) -> &'p Path {
         self.links.to(path).map_or(path, |link| &link.path)
     }
 
-    /// Replaces the links that a walk found by the files to which they lead, and adds the folders of
-    /// these files.
+    /// Replaces the links that a walk found with the files to which they lead, and adds these
+    /// files' folders.
     pub(super) fn follow_links(&mut self, found: &mut Discovered) {
         if self.settings.symlinks == Symlinks::Never {
             return;
@@ -75,18 +75,18 @@ impl Scope {
         Content::new(file, path).ok()
     }
 
-    /// Whether the checkpoints of a file are durable.
+    /// Returns whether the checkpoints of a file are durable.
     pub(super) fn is_committed(&self, id: OriginId) -> bool {
         self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
     }
 
-    /// Returns the names of files, with the `generations` that are known.
+    /// Returns the names of files, with the known `generations`.
     pub(super) fn names<'a>(&'a self, generations: &'a Generations) -> Names<'a> {
         Names { scope: self, generations }
     }
 }
 
-/// Relates the paths of files to the included names that they were rotated from.
+/// Relates file paths to the included names from which they were rotated.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     scope: &'a Scope,
@@ -115,8 +115,8 @@ impl<'a> Names<'a> {
         self.scope.links.to(&self.linked_name(path)?)
     }
 
-    /// Opens a regular file by the rules for symlinks, which also apply to a file behind a link.
-    /// `None` if the path is something else.
+    /// Opens a regular file according to the rules for symlinks, which also apply to a file behind
+    /// a link. `None` if the path is something else.
     pub(super) fn open_file(self, path: &Path) -> io::Result<Option<(File, Stat)>> {
         let symlinks = &self.scope.settings.symlinks;
         match self.link_beside(path) {
@@ -125,7 +125,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Opens the file at a path, to compare it with others.
+    /// Opens the file at a path, to compare it with other files.
     pub(super) fn candidate(self, path: &Path) -> Option<Candidate> {
         let (file, _) = self.open_file(path).ok()??;
         Candidate::of(path.to_path_buf(), Content::new(file, path).ok()?).ok()

@@ -1,4 +1,4 @@
-//! Changes of a source's sinks at a reload.
+//! Changes to a source's sinks during a reload.
 
 use super::tails::Tails;
 use millstream_model::{EngineTime, OriginId, OriginRecord, SinkIndex, SinkSet, SourceOpen};
@@ -11,7 +11,7 @@ pub(super) struct SinkChange<'a> {
 }
 
 impl<'a> SinkChange<'a> {
-    /// Compares the sinks of a source with those from now on.
+    /// Compares a source's new sinks with its current sinks.
     pub(super) fn new(sinks: &'a [(SinkIndex, String)], open: &SourceOpen) -> SinkChange<'a> {
         let stays = |sink: &&(SinkIndex, String)| open.sinks.contains(sink);
         SinkChange {
@@ -20,13 +20,13 @@ impl<'a> SinkChange<'a> {
         }
     }
 
-    /// Whether there are new sinks.
+    /// Returns whether there are new sinks.
     pub(super) fn has_new(&self) -> bool {
         !self.added.is_empty()
     }
 
     /// Changes the sinks of all files. A new sink starts each file where it would after a restart:
-    /// at its checkpoint, or where reading of the file began. The others keep their positions.
+    /// at its checkpoint, or where reading of the file began. The other sinks keep their positions.
     pub(super) fn apply(&self, files: &mut Tails, open: &SourceOpen) {
         let checkpoints = self.checkpoints(open);
         for tail in files.iter_mut() {
@@ -47,8 +47,8 @@ impl<'a> SinkChange<'a> {
         files.poll_all_at(EngineTime::ZERO);
     }
 
-    /// Returns the saved checkpoints by file. Reading the store is expensive with many files, and
-    /// only new sinks need it.
+    /// Returns the saved checkpoints by file. Reading the store is expensive if there are many
+    /// files, and only new sinks need it.
     fn checkpoints(&self, open: &SourceOpen) -> HashMap<OriginId, Vec<(String, u64)>> {
         let mut records: Vec<OriginRecord> = Vec::new();
         if self.has_new() {

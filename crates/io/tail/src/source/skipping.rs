@@ -1,9 +1,9 @@
-//! Settles data that is not read: a copy shares it with its original, or lacks it.
+//! Settles data that is not read, because a copy shares it with its original, or lacks it.
 
 use crate::tail::Tail;
 use millstream_model::{Cursor, SourceCx};
 
-/// Counts and skips data that a copy lacks: it was written after the copy and before the
+/// Counts and skips data that a copy lacks because it was written after the copy and before the
 /// truncation.
 pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let bytes = end - begin;

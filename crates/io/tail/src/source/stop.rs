@@ -1,4 +1,4 @@
-//! At a stop: holds undelivered deleted files for the next start, and counts lost data.
+//! The steps of a stop: holds undelivered deleted files for the next start, and counts lost data.
 
 use super::copy_search::CopySearch;
 use super::history::History;
@@ -12,10 +12,10 @@ use crate::tail::Tail;
 use millstream_model::{EngineTime, Leftover, OriginId, Owed, Remainder};
 use std::time::Instant;
 
-/// Drop reason of data of deleted files that could not be held at a stop.
+/// Drop reason for data in deleted files that could not be held during a stop.
 const NOT_HELD: &str = "deleted_undelivered";
 
-/// The parts of the source that change at a stop.
+/// The parts of the source that change during a stop.
 pub(super) struct Stop<'a> {
     pub scope: &'a Scope,
     pub files: &'a mut Tails,
@@ -51,7 +51,8 @@ impl Stop<'_> {
         self.retention.sync(&open.info.id);
     }
 
-    /// Returns the undelivered files that the next start could not find, oldest deletion first.
+    /// Returns the undelivered files that the agent could not find after a restart, oldest deletion
+    /// first.
     fn unreachable(&self) -> Vec<(EngineTime, OriginId)> {
         let mut unreachable: Vec<(EngineTime, OriginId)> = Vec::new();
         let is_free = |tail: &&Tail| tail.held().is_none() && !self.retention.is_unheld(tail.id());
@@ -65,8 +66,8 @@ impl Stop<'_> {
         unreachable
     }
 
-    /// Returns how much data stays unsettled, waiting on disk or lost. Removes links and copies of
-    /// settled files.
+    /// Returns the amount of data that stays unsettled, either waiting on disk or lost. Removes
+    /// links and copies of settled files.
     pub(super) fn leave_behind(&mut self) -> Leftover {
         // Files may have been deleted since the sources were closed.
         if let Some(deadline) = self.retention.deadline() {
@@ -104,7 +105,7 @@ impl Stop<'_> {
         left
     }
 
-    /// Counts data of dropped files that was in flight and is not delivered.
+    /// Counts data of dropped files that was in flight and is undelivered.
     fn count_in_flight(&self) -> Remainder {
         let open = &self.scope.open;
         let lost = self.retention.lost_in_flight(&open.ledger);
@@ -118,7 +119,7 @@ impl Stop<'_> {
         self.retention.owed(tail.id(), &self.scope.open.ledger)
     }
 
-    /// Returns the data of an undelivered file that the next start cannot read.
+    /// Returns the data of an undelivered file that the agent cannot read after a restart.
     fn lost_of(&self, tail: &Tail, owed: &Owed) -> Remainder {
         if tail.held().is_some() {
             let copied_to = self.retention.copied_to(tail.id());
@@ -139,7 +140,7 @@ impl Stop<'_> {
         for (id, bytes) in self.unseen_truncations() {
             self.retention.note_rewritten(id);
             let search = CopySearch { scope: self.scope, files: self.files, history: self.history };
-            // A deleted copy is gone with the process.
+            // A deleted copy is lost when the process exits.
             if search.find_copy(id).is_none_or(|copy| copy.candidate.stat.st_nlink == 0) {
                 let name = self.files.get(id).map_or("", Tail::name);
                 count_truncated(name, bytes, &self.scope.open);
@@ -163,8 +164,9 @@ impl Stop<'_> {
         undelivered
     }
 
-    /// Whether a file no longer contains its read part. A file that is closed because of the limit
-    /// of open files is opened for that, and closed again unless it was rewritten.
+    /// Returns whether a file no longer contains its read part. If the file is closed because of
+    /// the limit on open files, it is opened for the check, and closed again unless it was
+    /// rewritten.
     fn was_rewritten(&mut self, id: OriginId) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
         let reopened = closed.and_then(|tail| self.scope.open_inode(tail.path(), tail.inode()));

@@ -25,7 +25,7 @@ pub(super) struct Tails {
     grown_heads: Vec<OriginId>,
 }
 
-/// Whether a file that was closed because of the limit of open files can be read again.
+/// Whether a file that was closed because of the limit on open files can be read again.
 pub(super) enum Reopening {
     /// The file is open.
     Open,
@@ -36,7 +36,7 @@ pub(super) enum Reopening {
 }
 
 impl Tails {
-    /// Creates the set without files. At most `open_max` of them will be open.
+    /// Creates an empty set. At most `open_max` files will be open.
     pub(super) fn new(open_max: usize) -> Tails {
         Tails {
             files: Files::default(),
@@ -46,12 +46,12 @@ impl Tails {
         }
     }
 
-    /// Returns a file.
+    /// Returns the file with this id.
     pub(super) fn get(&self, id: OriginId) -> Option<&Tail> {
         self.files.get(id)
     }
 
-    /// Returns a file.
+    /// Returns the file with this id.
     pub(super) fn get_mut(&mut self, id: OriginId) -> Option<&mut Tail> {
         self.files.get_mut(id)
     }
@@ -81,7 +81,7 @@ impl Tails {
         self.files.inodes()
     }
 
-    /// Reads files from now on, oldest modification first. Their ids must be durable.
+    /// Starts to read files, oldest modification first. Their ids must be durable.
     pub(super) fn add(
         &mut self,
         mut new: Vec<Tail>,
@@ -103,7 +103,7 @@ impl Tails {
         }
     }
 
-    /// Removes and returns a file that is no longer read. Its generation is no longer counted.
+    /// Removes and returns a file that is no longer read, and stops counting its generation.
     pub(super) fn remove(&mut self, id: OriginId, generations: &mut Generations) -> Option<Tail> {
         let tail = self.remove_counted(id)?;
         generations.release(tail.descriptor());
@@ -118,7 +118,7 @@ impl Tails {
         Some(tail)
     }
 
-    /// Frees the memory that removed files leave.
+    /// Frees the memory that removed files used.
     pub(super) fn shrink(&mut self) {
         self.files.shrink();
         self.schedule.shrink(&self.files);
@@ -139,9 +139,9 @@ impl Tails {
     }
 }
 
-// The limit of open files.
+// The limit on open files.
 impl Tails {
-    /// Adds a file to those to adopt. Closes it if many are open already.
+    /// Adds a file to the files to adopt. Closes the file if many are open already.
     pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
         if new.len() >= self.limit.batch_max() {
             tail.park();
@@ -149,7 +149,7 @@ impl Tails {
         new.push(tail);
     }
 
-    /// Closes idle files until the `new` files of a walk and one more can be open.
+    /// Closes idle files until a walk's `new` files and one more can be open.
     pub(super) fn make_room(&mut self, new: usize) {
         self.limit.close_idle(new.min(self.limit.batch_max()) + 1, &[], &mut self.files);
     }
@@ -159,8 +159,8 @@ impl Tails {
         self.limit.close_idle(1, beside, &mut self.files);
     }
 
-    /// Reopens a file that was closed because of the limit. The files in `beside` stay open. `held`
-    /// is the link that holds the file, if there is one.
+    /// Reopens a file that was closed because of the limit on open files. The files in `beside`
+    /// stay open. `held` is the link that holds the file, if there is one.
     pub(super) fn reopen(
         &mut self,
         id: OriginId,
@@ -194,7 +194,7 @@ impl Tails {
         Reopening::Gone
     }
 
-    /// Returns the upper bound of the number of open files.
+    /// Returns the upper bound on the number of open files.
     #[cfg(test)]
     pub(super) fn open_bound(&self) -> usize {
         self.limit.open()
@@ -232,7 +232,7 @@ impl Tails {
         true
     }
 
-    /// Records that a read of a file found new data. A head that has grown is saved before the data
+    /// Records that reading a file found new data. A head that has grown is saved before the data
     /// is sent.
     pub(super) fn note_growth(&mut self, id: OriginId, now: EngineTime, store: &dyn OriginStore) {
         let Some(tail) = self.files.get_mut(id) else { return };
@@ -256,8 +256,8 @@ impl Tails {
         self.schedule.poll_for_more(tail, watch, now, overdue);
     }
 
-    /// Polls files that were just renamed or lost their name: their last lines come before the
-    /// lines of the files that have their names now.
+    /// Polls files that were just renamed or lost their name, because their last lines come before
+    /// the lines of the files that now have their names.
     pub(super) fn poll_moved(&mut self, now: EngineTime) {
         let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
         for tail in self.files.iter_mut().filter(has_moved) {
@@ -278,7 +278,7 @@ impl Tails {
         self.schedule.queue_due(&mut self.files, now);
     }
 
-    /// Whether any file is due.
+    /// Returns whether any file is due.
     pub(super) fn has_due(&self) -> bool {
         self.schedule.has_due()
     }
@@ -293,20 +293,20 @@ impl Tails {
         self.schedule.pop(&self.files)
     }
 
-    /// Queues a file as the last.
+    /// Adds a file to the end of the queue.
     pub(super) fn push_back(&mut self, id: OriginId) {
         self.schedule.push_back(id, &self.files);
     }
 
-    /// Queues a file as the next.
+    /// Adds a file to the front of the queue.
     pub(super) fn push_front(&mut self, id: OriginId) {
         if let Some(tail) = self.files.get(id) {
             self.schedule.push_front(tail);
         }
     }
 
-    /// Whether a compressed file may be read now: one is decompressed at a time. If another file is
-    /// being decompressed, this file is queued after it.
+    /// Returns whether a compressed file may be read now. One file is decompressed at a time; other
+    /// files are queued after it.
     pub(super) fn may_decompress(&mut self, id: OriginId) -> bool {
         self.schedule.may_decompress(id)
     }
@@ -327,7 +327,7 @@ impl Tails {
     }
 }
 
-// Heads and ends.
+// Heads and ends of files.
 impl Tails {
     /// Records that the head of a file has grown and must be saved before its data is sent.
     pub(super) fn note_grown_head(&mut self, id: OriginId) {
@@ -335,7 +335,7 @@ impl Tails {
     }
 
     /// Saves grown heads; returns whether all are saved. With only a shorter head in the store,
-    /// other content could be mistaken for the file after a crash and sent under the same ids.
+    /// other content could be mistaken for the file after a crash and sent with the same ids.
     pub(super) fn save_heads(&mut self, open: &SourceOpen, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.grown_heads);
         let described = |id: &OriginId| Some((*id, self.get(*id)?.descriptor().to_bytes()));
@@ -354,7 +354,7 @@ impl Tails {
         false
     }
 
-    /// Updates the known end of files that are not read to their end.
+    /// Updates the known end of files that have not been read to their end.
     pub(super) fn note_ends(&mut self, ledger: &Ledger) {
         for tail in self.files.iter_mut() {
             let content =
@@ -367,9 +367,10 @@ impl Tails {
     }
 }
 
-// Paths.
+// File paths.
 impl Tails {
-    /// Records since when files that a walk did not find have no path. `seen` are those it found.
+    /// Records the time for files that a walk did not find, as the time since which they have no
+    /// path. `seen` are the files that the walk found.
     pub(super) fn note_seen(&mut self, seen: &HashSet<OriginId>, now: EngineTime) {
         for tail in self.files.iter_mut() {
             if seen.contains(&tail.id()) {
@@ -381,8 +382,8 @@ impl Tails {
         }
     }
 
-    /// Records since when files with changed names have no matching path; returns whether one of
-    /// them has another name, or is closed, so that only a walk finds it.
+    /// Records the time for files with changed names that no longer have a matching path; returns
+    /// whether any of them has another name, or is closed, so that only a walk finds it.
     pub(super) fn note_changed(
         &mut self,
         changed: &HashSet<PathBuf>,
@@ -416,8 +417,8 @@ impl Tails {
         needs_walk
     }
 
-    /// Records that a path leads to a file. Of several names, the first is used as long as it leads
-    /// to the file.
+    /// Records that a path leads to a file. If the file has several names, the first one is used as
+    /// long as it leads to the file.
     pub(super) fn note_path(&mut self, id: OriginId, inode: Inode, path: &Path) {
         let leads =
             |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
@@ -428,7 +429,7 @@ impl Tails {
     }
 }
 
-/// Opens a file at its path, at its held link, or under another name in its folder.
+/// Opens a file at its path, at its held link, or with another name in its folder.
 fn open_anywhere(
     path: &Path,
     held: Option<PathBuf>,
@@ -443,7 +444,7 @@ fn open_anywhere(
     })
 }
 
-/// Updates the descriptor of a file after a read; returns whether its head has grown, so that the
+/// Updates a file's descriptor after a read; returns whether the head has grown, so that the
 /// descriptor must be saved before the data is sent.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> bool {
     let marked = tail.update_fingerprint();
@@ -451,7 +452,8 @@ fn describe(tail: &mut Tail, store: &dyn OriginStore) -> bool {
         return true;
     }
     if marked {
-        // Saved together with the checkpoint, so that a copy is recognized after the file is gone.
+        // The descriptor is saved together with the checkpoint, so that a copy is recognized after
+        // the file is gone.
         store.note(tail.id(), tail.descriptor().to_bytes());
     }
     false

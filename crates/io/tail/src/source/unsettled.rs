@@ -1,4 +1,4 @@
-//! How much of a file is not delivered, and whether the next start can read it.
+//! How much of a file is still undelivered, and whether the agent can read it after a restart.
 
 use crate::content::Content;
 use crate::identity::Inode;
@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// A rotated file is linked once its oldest unsettled range is this old, even if every sink is
-/// ready. Longer than the latency of a sink that syncs every second.
+/// ready. The time is longer than the latency of a sink that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
-/// Maximum number of bytes in which lines are counted; a larger count is extrapolated.
+/// Maximum number of bytes in which lines are counted. For more bytes, the count is extrapolated.
 const COUNT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Bytes per read when counting lines.
@@ -30,7 +30,7 @@ pub(super) struct DeletedFile {
 }
 
 impl DeletedFile {
-    /// Describes a file; `None` if it is not deleted.
+    /// Describes a file; `None` if the file is not deleted.
     pub(super) fn of(tail: &Tail) -> Option<DeletedFile> {
         let content = tail.open_content().filter(|_| tail.is_rotated())?;
         let stat = fstat(content.file()).ok()?;
@@ -40,14 +40,15 @@ impl DeletedFile {
         Some(DeletedFile {
             since: tail.gone_since().unwrap_or(tail.grown()),
             id: tail.id(),
-            // Blocks instead of the size, as a copy has a hole in place of its settled bytes.
+            // Block counts are used instead of the size, because a copy has a hole in place of its
+            // settled bytes.
             bytes: stat.st_blocks as u64 * 512,
         })
     }
 }
 
-/// Whether delivery of a rotated file is so late that the file should be linked: data has been in
-/// flight for long, or there is unread data and a sink is not ready.
+/// Returns whether delivery of a rotated file is so late that the file should be linked: data has
+/// been in flight for a long time, or there is unread data and a sink is not ready.
 pub(super) fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     let age = |issued| cx.now.since_start - issued;
     let is_blocked = !cx.sinks.is_subset(cx.ready);
@@ -55,8 +56,8 @@ pub(super) fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }
 
-/// Returns the number of bytes of a file that some sink has not settled; for a compressed file, its
-/// size or 0.
+/// Returns the number of bytes in a file that at least one sink has not settled; for a compressed
+/// file, its size or 0.
 pub(super) fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     let Some(content) = tail.open_content() else {
         return tail.origin().state.size.load(Relaxed).saturating_sub(owed.settled);
@@ -70,8 +71,8 @@ pub(super) fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     if is_settled { 0 } else { size }
 }
 
-/// Whether the next start can find the file: under a matching name, or in the folder in which it
-/// was first seen.
+/// Returns whether the agent can find the file after a restart: by a matching name, or in the
+/// folder in which the file was first seen.
 pub(super) fn is_reachable(tail: &Tail) -> bool {
     if tail.gone_since().is_none() || tail.is_deleted() {
         return !tail.is_deleted();
@@ -86,7 +87,7 @@ pub(super) fn is_reachable(tail: &Tail) -> bool {
     is_it(name) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
-/// Returns the number of bytes after offset `from` of a file, and of the lines in them.
+/// Returns the number of bytes after offset `from` in a file, and the number of lines in them.
 pub(super) fn rest_of(tail: &Tail, from: u64) -> Remainder {
     let Some(content) = tail.open_content() else {
         let bytes = tail.origin().state.size.load(Relaxed).saturating_sub(from);
@@ -106,7 +107,7 @@ pub(super) fn rest_of(tail: &Tail, from: u64) -> Remainder {
 }
 
 /// Returns the number of lines after offset `from`; an estimate beyond [`COUNT_BYTES_MAX`]. A last
-/// line without a line end counts.
+/// line without a line ending counts.
 fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
     let mut buffer = vec![0; COUNT_BYTES];
     let mut at = from;

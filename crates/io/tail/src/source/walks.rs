@@ -1,30 +1,30 @@
-//! Schedules walks of the folders, and checks of changed names.
+//! Schedules folder walks, and checks of changed names.
 
 use super::{UNWATCHED_WALK_INTERVAL, WALK_INTERVAL, WALK_PAUSE};
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// The schedule of directory walks, and of checks of changed names.
+/// The schedule for directory walks, and for checks of changed names.
 pub(super) struct Walks {
-    /// When the last walk began.
+    /// Time at which the last walk started.
     last: Option<EngineTime>,
     is_requested: bool,
-    /// Shortest time until the next walk, depending on the cost of the last one.
+    /// Minimum time until the next walk, depending on the cost of the last one.
     pause: Duration,
     /// Whether inotify reports changes in every folder.
     is_watched: bool,
-    /// Whether files renamed or compressed while the agent was down have been searched for.
+    /// Whether the search for files renamed or compressed while the agent was down is complete.
     is_searched: bool,
     /// Whether names have changed since the last check.
     is_check_requested: bool,
-    /// When the last check began.
+    /// Time at which the last check started.
     checked: Option<EngineTime>,
-    /// Shortest time until the next check, depending on the cost of the last one.
+    /// Minimum time until the next check, depending on the cost of the last one.
     check_pause: Duration,
 }
 
 impl Walks {
-    /// Creates the schedule; a walk is due.
+    /// Creates a schedule in which a walk is due.
     pub(super) fn new() -> Walks {
         Walks {
             last: None,
@@ -38,7 +38,7 @@ impl Walks {
         }
     }
 
-    /// Whether a walk is due.
+    /// Returns whether a walk is due.
     pub(super) fn is_due(&self, now: EngineTime) -> bool {
         let Some(last) = self.last else { return true };
         let is_complete = self.is_watched && self.is_searched;
@@ -51,24 +51,25 @@ impl Walks {
         self.is_requested = true;
     }
 
-    /// Records that a walk begins; returns whether it is the first walk.
+    /// Records the start of a walk; returns whether it is the first walk.
     pub(super) fn begin(&mut self, now: EngineTime) -> bool {
         self.last.replace(now).is_none()
     }
 
-    /// Sets the shortest time until the next walk.
+    /// Sets the minimum time until the next walk.
     pub(super) fn set_pause(&mut self, pause: Duration) {
         self.pause = pause.max(WALK_PAUSE);
     }
 
-    /// Records whether every folder is watched now, and was before. A second walk finds names that
-    /// appeared before a watch was added.
+    /// Records whether every folder is watched now, and was watched before. A second walk finds
+    /// names that appeared before a watch was added.
     pub(super) fn set_watched(&mut self, is_watched: bool, was_watched: bool) {
         self.is_watched = is_watched;
         self.is_requested = is_watched && !was_watched;
     }
 
-    /// Whether files renamed or compressed while the agent was down have been searched for.
+    /// Returns whether the search for files renamed or compressed while the agent was down is
+    /// complete.
     pub(super) fn is_searched(&self) -> bool {
         self.is_searched
     }
@@ -78,7 +79,7 @@ impl Walks {
         self.is_searched = true;
     }
 
-    /// Makes the next walk search again for renamed and compressed files.
+    /// Makes the next walk repeat the search for renamed and compressed files.
     pub(super) fn search_again(&mut self) {
         self.is_searched = false;
     }
@@ -88,8 +89,8 @@ impl Walks {
         self.is_check_requested = true;
     }
 
-    /// Whether a check of changed names is due. If `has_incomplete`, some files are checked again
-    /// every second.
+    /// Returns whether a check of changed names is due. If `has_incomplete`, some files are checked
+    /// again every second.
     pub(super) fn is_check_due(&self, now: EngineTime, has_incomplete: bool) -> bool {
         let since = self.checked.map_or(Duration::MAX, |checked| now - checked);
         let is_waiting = has_incomplete && since >= UNWATCHED_WALK_INTERVAL;
@@ -101,19 +102,19 @@ impl Walks {
         self.is_check_requested = false;
     }
 
-    /// Records when a check began, and sets the shortest time until the next one.
+    /// Records when a check started, and sets the minimum time until the next one.
     pub(super) fn end_check(&mut self, began: EngineTime, pause: Duration) {
         self.checked = Some(began);
         self.check_pause = pause;
     }
 
-    /// Returns when the last walk began.
+    /// Returns the time at which the last walk started.
     #[cfg(test)]
     pub(super) fn last(&self) -> Option<EngineTime> {
         self.last
     }
 
-    /// Returns the shortest time until the next walk.
+    /// Returns the minimum time until the next walk.
     #[cfg(test)]
     pub(super) fn pause(&self) -> Duration {
         self.pause

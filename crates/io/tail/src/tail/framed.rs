@@ -1,7 +1,7 @@
-//! Reading of events that are not single lines: multi-line, encodings, container formats.
+//! Reading events that are not single lines: multi-line events, encodings, container formats.
 //!
-//! A cursor is always at the start of an event. An incomplete event is read again from its start
-//! until it is complete, or until its file has not grown for the timeout.
+//! A cursor is always at the start of an event. An incomplete event is reread from its start until
+//! it is complete, or until its file has not grown for the timeout.
 
 use super::line_ends::normalize;
 use super::lines::{is_suspect, is_whole_range};
@@ -91,8 +91,8 @@ impl Tail {
         Ok(ControlFlow::Continue(portion.cut(end)))
     }
 
-    /// Passes the head of the file to a framer that detects the container format. If the file
-    /// begins with a hole, passes the bytes at the cursor instead.
+    /// Passes the file's head to a framer that detects the container format. If the file begins
+    /// with a hole, passes the bytes at the cursor instead.
     fn detect_format(&mut self, framer: &mut FileFramer, request: Request<'_>) -> io::Result<()> {
         if !framer.needs_head() {
             return Ok(());
@@ -137,7 +137,7 @@ impl Tail {
     }
 
     /// Adds the events up to the next header; returns the number of file bytes they use. `None` if
-    /// their columns differ from the columns of the block.
+    /// their columns differ from the block's columns.
     fn add_admitted(
         &mut self,
         framer: &FileFramer,
@@ -261,7 +261,8 @@ impl Tail {
     }
 }
 
-/// Returns the `bytes` that were read, which are at `begin` in the block unless they are decoded.
+/// Returns the `bytes` bytes that were read, which are at `begin` in the block unless they are
+/// decoded.
 fn raw_of<'a>(
     framer: &FileFramer,
     fill: &'a Fill,

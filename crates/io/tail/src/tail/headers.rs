@@ -1,7 +1,6 @@
-//! Header lines of a file: which header names the columns at a cursor, and where the next header
-//! is.
+//! A file's header lines: which header names the columns at a cursor, and where the next header is.
 //!
-//! The rows of a batch have one header, so a block ends where another header begins.
+//! All rows in a batch share one header, so a block ends where another header begins.
 
 use super::{Buffers, Fill, Request, Tail};
 use crate::file_framer::{FileFramer, OUT_MARGIN, Portion, together};
@@ -11,13 +10,13 @@ use millstream_model::limits::BATCH_ROWS_MAX;
 use std::io;
 use std::sync::Arc;
 
-/// Bytes per step of a search.
+/// Bytes searched per step.
 const STEP_BYTES: usize = 1024 * 1024;
 
-/// Steps per read, so that a long search does not delay other files.
+/// Maximum number of steps per read, so that a long search does not delay other files.
 const STEPS_MAX: usize = 8;
 
-/// The header that some lines begin with; `None` if they begin with comments only.
+/// The header with which some lines begin; `None` if they begin only with comments.
 #[derive(Clone, Debug)]
 pub(super) struct LeadingHeader(Option<Arc<str>>);
 
@@ -28,13 +27,13 @@ impl Tail {
         self.descriptor.headers.at(offset).cloned()
     }
 
-    /// Whether lines at the cursor may join the block.
+    /// Returns whether lines at the cursor may join the block.
     pub(super) fn admit(&self, request: Request<'_>, fill: &mut Fill) -> bool {
         self.admit_with(request, fill, None)
     }
 
-    /// Whether lines at the cursor that begin with `found` may join the block. A header line is no
-    /// event, so it may join the lines that it describes.
+    /// Returns whether lines at the cursor that begin with `found` may join the block. A header
+    /// line is not an event, so it may join the lines that it describes.
     pub(super) fn admit_with(
         &self,
         request: Request<'_>,
@@ -51,7 +50,7 @@ impl Tail {
     }
 
     /// Truncates `newlines`, the ends of the lines in `text` at the cursor, so that the lines are
-    /// either all header lines and comments, or all rows. Returns the header that they begin with.
+    /// either all header lines and comments, or all rows. Returns the header with which they begin.
     pub(super) fn split_at_header(
         &self,
         request: Request<'_>,
@@ -75,7 +74,7 @@ impl Tail {
         split.found()
     }
 
-    /// Truncates events in the same way as [`Tail::split_at_header`] does lines.
+    /// Truncates events in the same way as [`Tail::split_at_header`] truncates lines.
     pub(super) fn split_events(
         &self,
         framer: &FileFramer,
@@ -133,8 +132,8 @@ impl Tail {
         self.descriptor.headers.reach(begin, begin + bytes);
     }
 
-    /// Finds the header at an offset, if it is not known: after a start without a record of it, or
-    /// where reading begins in the middle of a file. Returns false if the search must continue.
+    /// Finds the header at an offset if it is not known yet: after a start without a record of it,
+    /// or if reading begins in the middle of a file. Returns false if the search must continue.
     pub(super) fn find_header(&mut self, offset: u64) -> io::Result<bool> {
         if self.descriptor.headers.covers(offset) {
             return Ok(true);
@@ -192,7 +191,7 @@ impl Tail {
                 self.descriptor.headers.add(from + start as u64, header);
             }
         }
-        // A line without an end in so many bytes is no header line.
+        // A line without an end in this many bytes is not a header line.
         if start == 0 { raw.len() } else { start }
     }
 
@@ -220,13 +219,13 @@ impl Tail {
     }
 }
 
-/// Returns the offset of an event in the bytes at `position`. Before the first event of a file
-/// there is at most a byte order mark.
+/// Returns the offset of an event in the bytes at `position`. Only a byte order mark may precede
+/// the first event in a file.
 fn offset_of(index: usize, event: Event, position: u64) -> u64 {
     if index == 0 { position } else { position + u64::from(event.offset) }
 }
 
-/// Returns the kind of an event. An event of several lines is a row, so that no line is lost.
+/// Returns the kind of an event. An event with several lines is a row, so that no line is lost.
 fn kind_of_event(lines: &HeaderLines, text: &[u8], offset: u64, current: Option<&str>) -> LineKind {
     if memchr::memchr(b'\n', text).is_some() {
         return LineKind::Row;
@@ -234,8 +233,8 @@ fn kind_of_event(lines: &HeaderLines, text: &[u8], offset: u64, current: Option<
     lines.kind(text, offset, current)
 }
 
-/// Whether a file that begins with `raw` may have a header that must be searched. Files without
-/// header lines must not be read from their beginning at each start.
+/// Returns whether a file that begins with `raw` may have a header that must be searched for. Files
+/// without header lines must not be read from their beginning at each start.
 fn has_header(lines: &HeaderLines, raw: &[u8]) -> bool {
     let head = &raw[..raw.len().min(HEADER_BYTES_MAX)];
     match lines {
@@ -244,7 +243,7 @@ fn has_header(lines: &HeaderLines, raw: &[u8]) -> bool {
     }
 }
 
-/// Collects lines of one sort: header lines and comments, or rows.
+/// Collects lines of one kind: header lines and comments, or rows.
 #[derive(Default)]
 struct Split {
     has_rows: bool,
@@ -253,7 +252,7 @@ struct Split {
 }
 
 impl Split {
-    /// Adds a line; returns whether the lines before it are of the other sort.
+    /// Adds a line; returns whether the previous lines are of the other kind.
     fn ends_at(&mut self, kind: LineKind, current: &mut Option<Arc<str>>) -> bool {
         let is_row = kind == LineKind::Row;
         let has_other_sort = if is_row { self.has_headers } else { self.has_rows };

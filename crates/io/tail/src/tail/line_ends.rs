@@ -1,10 +1,10 @@
-//! Line ends within events of several lines.
+//! Line endings within multi-line events.
 
 use memchr::{memchr, memmem};
 use millstream_framing::Event;
 
-/// Replaces CRLF within events by LF, in place: the events get shorter. `block` has their texts, in
-/// order.
+/// Replaces CRLF with LF within events, in place, so that the events get shorter. `block` contains
+/// their text, in order.
 pub(super) fn normalize(block: &mut [u8], events: &mut [Event]) {
     let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
     if memchr(b'\r', &block[first.start as usize..last.end as usize]).is_none() {
@@ -16,7 +16,7 @@ pub(super) fn normalize(block: &mut [u8], events: &mut [Event]) {
     }
 }
 
-/// Moves the text between the carriage returns of CRLF together; returns its length.
+/// Closes the gaps that the removed carriage returns leave in the text; returns the new length.
 fn without_carriage_returns(text: &mut [u8]) -> usize {
     let ends: Vec<usize> = memmem::find_iter(text, b"\r\n").collect();
     let mut written = ends.first().copied().unwrap_or(text.len());

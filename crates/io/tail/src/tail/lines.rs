@@ -1,4 +1,4 @@
-//! Reading of files in which each line is an event.
+//! Reading files in which each line is an event.
 
 use super::nuls::leading_nuls;
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
@@ -8,8 +8,8 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{AddedLines, Choice, Outcome};
 use std::io;
 
-/// From this attempt on, an abandoned range is halved, after it was sent in a batch without other
-/// data.
+/// At this attempt and later ones, an abandoned range is halved, after it was sent in a batch
+/// without other data.
 const HALVED_FROM: u8 = 3;
 
 impl Tail {
@@ -56,7 +56,7 @@ impl Tail {
     }
 
     /// Adds the complete lines that end at `newlines`, offsets in the block after `fill.used`.
-    /// Returns false, without any effect, if their columns differ from the columns of the block.
+    /// Returns false, without any effect, if their columns differ from the block's columns.
     fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) -> bool {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(request.choice) {
@@ -90,7 +90,7 @@ impl Tail {
         true
     }
 
-    /// Adds the rows of lines that have `bytes` in the block.
+    /// Adds the rows for lines that take `bytes` in the block.
     fn add_lines(
         &mut self,
         request: Request<'_>,
@@ -129,7 +129,7 @@ impl Tail {
         }
     }
 
-    /// Adds a segment for `source_bytes` of the file, which use `block_bytes` of the block, and
+    /// Adds a segment for `source_bytes` of the file, which take `block_bytes` in the block, and
     /// advances the cursor.
     pub(super) fn segment(
         &mut self,
@@ -156,7 +156,7 @@ impl Tail {
         cx.counters.received(0, source_bytes);
     }
 
-    /// Handles a read of `n` of `requested` bytes without a line end.
+    /// Handles a read of `n` of `requested` bytes without a line ending.
     fn unfinished(
         &mut self,
         request: Request<'_>,
@@ -190,8 +190,8 @@ impl Tail {
         Ok(Read::Full)
     }
 
-    /// Adds the `n` bytes of a last line without a line end. Returns false, without any effect, if
-    /// its columns differ from the columns of the block.
+    /// Adds the `n` bytes of a last line without a line ending. Returns false, without any effect,
+    /// if its columns differ from the block's columns.
     fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) -> bool {
         if is_suspect(request.choice) {
             self.reject(request, n as u64);
@@ -252,19 +252,20 @@ impl Tail {
     }
 }
 
-/// Returns the length of the byte order mark of UTF-8 in the text at the cursor. The mark is text
+/// Returns the length of the UTF-8 byte order mark in the text at the cursor. The mark is text
 /// except at the beginning of a file.
 fn mark_len(request: Request<'_>, text: &[u8]) -> usize {
     if request.position() == 0 { bom_len(text) } else { 0 }
 }
 
-/// Whether the range at the cursor was abandoned although its batch had no other data. A single
-/// line is then the cause. Of several lines, the first half is sent alone, then the second half.
+/// Returns whether the range at the cursor was abandoned although its batch contained no other
+/// data. A single line is then the cause. If there are several lines, the first half is sent alone,
+/// then the second half.
 pub(super) fn is_suspect(choice: Choice) -> bool {
     choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
 }
 
-/// Whether the first `bytes` at the cursor are its whole range.
+/// Returns whether the first `bytes` at the cursor are its whole range.
 pub(super) fn is_whole_range(choice: Choice, bytes: usize) -> bool {
     choice.cursor.until == Some(choice.cursor.position + bytes as u64)
 }

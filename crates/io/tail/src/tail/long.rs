@@ -8,19 +8,19 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A line longer than `max_line` whose end is being searched.
+/// A line longer than `max_line` whose end has not been found yet.
 pub(super) struct LongScan {
     /// Offset at which the line begins.
     pub start: u64,
-    /// Offset up to which no line end was found.
+    /// Offset up to which no line ending was found.
     pub scanned: u64,
 }
 
 /// A piece of a line that was copied into a block.
 struct Piece {
-    /// Its bytes in the file.
+    /// Number of bytes in the file.
     used: usize,
-    /// Its bytes in the block.
+    /// Number of bytes in the block.
     written: usize,
 }
 
@@ -30,7 +30,7 @@ impl Tail {
         self.origin.state.long_lines.fetch_add(cuts, Relaxed);
     }
 
-    /// Handles a line without a line end in `n` bytes: emits a piece of it, or starts the search
+    /// Handles a line without a line ending in `n` bytes: emits a piece of it, or starts to search
     /// for its end.
     pub(super) fn start_long(
         &mut self,
@@ -57,8 +57,8 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Copies the text of the first `bytes` of `n` at the cursor into the block, without splitting
-    /// a character.
+    /// Copies the text of the first `bytes` of `n` bytes at the cursor into the block, without
+    /// splitting a character.
     fn piece(
         &mut self,
         request: Request<'_>,
@@ -89,7 +89,8 @@ impl Tail {
         if is_decoding && n > 1 { n & !1 } else { n }
     }
 
-    /// Searches the end of an overlong line; emits its beginning, or drops it, once found.
+    /// Searches for the end of an overlong line; emits its beginning, or drops it, once the end is
+    /// found.
     pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
         let at = |long: &LongScan| long.start == request.position();
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };

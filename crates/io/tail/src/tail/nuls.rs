@@ -1,26 +1,27 @@
-//! NUL bytes at the start of a line, which are no text.
+//! NUL bytes at the start of a line, which are not text.
 //!
 //! After a truncation, a writer that does not append continues at its old offset, and the file
-//! begins with a hole that reads as NUL bytes. They are skipped once other data follows: NUL bytes at
-//! the end of a file may be space that its writer has allocated and will overwrite.
+//! begins with a hole that reads as NUL bytes. These bytes are skipped once other data follows,
+//! because NUL bytes at the end of a file may be space that its writer has allocated and will
+//! overwrite.
 
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
 use crate::file_framer::LineLimits;
 use millstream_model::BatchBuilder;
 use std::io;
 
-/// Most NUL bytes that are read in one go, in blocks.
+/// Maximum number of blocks of NUL bytes that are read in one go.
 const BLOCKS_MAX: usize = 64;
 
-/// NUL bytes at a cursor.
+/// A run of NUL bytes at a cursor.
 pub(super) struct NulRun {
-    /// Offset at which they begin.
+    /// Offset at which the run begins.
     start: u64,
     /// Offset up to which there are only NUL bytes.
     scanned: u64,
 }
 
-/// Returns the number of NUL bytes that `text` begins with.
+/// Returns the number of NUL bytes at the start of `text`.
 pub(super) fn leading_nuls(text: &[u8]) -> usize {
     let (words, _) = text.as_chunks::<64>();
     let zero = words.iter().take_while(|word| **word == [0; 64]).count() * 64;
@@ -30,7 +31,7 @@ pub(super) fn leading_nuls(text: &[u8]) -> usize {
 
 /// Returns the end of the lines before the first line in `raw` that starts with NUL bytes. `None`
 /// if there is no such line, or if it is the first line. NUL bytes at the end of `raw` count only
-/// if `is_final`: they may be space that a writer overwrites.
+/// if `is_final`, because they may be space that a writer will overwrite.
 pub(super) fn before_nuls(raw: &[u8], is_final: bool) -> Option<usize> {
     let starts = memchr::memchr_iter(0, raw).filter(|at| *at > 0 && raw[at - 1] == b'\n');
     starts
@@ -39,8 +40,8 @@ pub(super) fn before_nuls(raw: &[u8], is_final: bool) -> Option<usize> {
 }
 
 impl Tail {
-    /// Returns whether a line begins at this offset, not a further piece of a long line that
-    /// `on_long_line: split` cuts. NUL bytes before it belong to the same run.
+    /// Returns whether a line begins at this offset, and not another piece of a long line that
+    /// `on_long_line: split` cuts. NUL bytes before the offset belong to the same run.
     pub(super) fn starts_line(&mut self, offset: u64) -> bool {
         if self.is_compressed() {
             return self.piece_end != Some(offset);
@@ -53,7 +54,7 @@ impl Tail {
     }
 
     /// Adds lines like [`BatchBuilder::lines`], without leading NUL bytes: the lines that end at
-    /// `newlines`, except the first `done` lines. The first line of all is at `begin` and at the
+    /// `newlines`, except the first `done` lines. The very first line is at `begin` and at the
     /// cursor.
     #[cold]
     pub(super) fn lines_without_nuls(
@@ -88,7 +89,7 @@ impl Tail {
         cuts
     }
 
-    /// Counts NUL bytes that end at `offset`, and logs the first of a file.
+    /// Counts NUL bytes that end at `offset`, and logs a file's first occurrence.
     fn count_nuls(&mut self, request: Request<'_>, nuls: u64, offset: u64) {
         request.cx.counters.noted("leading_nuls", 1);
         if !std::mem::replace(&mut self.nuls_logged, true) {
@@ -118,12 +119,12 @@ impl Tail {
         } else if nuls < request.left() && !self.is_compressed() {
             return self.scan_nuls(request, fill, end);
         }
-        // The range ends here, or the data is compressed, which nothing overwrites.
+        // The range ends here, or the data is compressed, so that nothing overwrites it.
         self.pass_nuls(request, fill, end);
         Ok(Read::More)
     }
 
-    /// Searches the end of the NUL bytes at the cursor, which reach up to `from` at least.
+    /// Searches for the end of the NUL bytes at the cursor, which extend at least to `from`.
     fn scan_nuls(&mut self, request: Request<'_>, fill: &mut Fill, from: u64) -> io::Result<Read> {
         let start = request.position();
         let known = self.nuls.take().filter(|run| run.start == start).map_or(0, |run| run.scanned);

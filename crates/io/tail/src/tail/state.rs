@@ -1,4 +1,4 @@
-//! The state of a file: its identity, its cursors, and its place in the schedule of the source.
+//! The state of a file: its identity, its cursors, and its place in the source's schedule.
 
 use super::Tail;
 use crate::content::Content;
@@ -26,7 +26,7 @@ impl Tail {
         &self.origin.name
     }
 
-    /// Returns the origin of its events.
+    /// Returns the origin of the file's events.
     pub fn origin(&self) -> &Arc<Origin> {
         &self.origin
     }
@@ -36,7 +36,7 @@ impl Tail {
         &self.descriptor
     }
 
-    /// Ends the tail; returns its record, with the checkpoints of `sinks`.
+    /// Consumes the tail; returns its record, with the checkpoints of `sinks`.
     pub fn into_record(self, sinks: &[(SinkIndex, String)]) -> FileRecord {
         FileRecord {
             id: self.id(),
@@ -45,7 +45,7 @@ impl Tail {
         }
     }
 
-    /// Ends the tail; returns the saved state.
+    /// Consumes the tail; returns the saved state.
     pub fn into_descriptor(self) -> Descriptor {
         self.descriptor
     }
@@ -60,7 +60,7 @@ impl Tail {
         self.path.as_deref().unwrap_or(Path::new(&*self.descriptor.path))
     }
 
-    /// Whether reading continues in a copy, to which no writer appends.
+    /// Returns whether reading continues in a copy, to which no writer appends.
     pub fn is_in_copy(&self) -> bool {
         self.frozen
     }
@@ -88,26 +88,26 @@ impl Tail {
 
 // The open file, and its paths.
 impl Tail {
-    /// Returns the content; `None` while the file is closed because of the limit of open files.
+    /// Returns the content; `None` while the file is closed because of the limit on open files.
     pub fn open_content(&self) -> Option<&Content> {
         self.content.as_ref()
     }
 
-    /// Reopens a file that was closed because of the limit of open files. The identity is checked
+    /// Reopens a file that was closed because of the limit on open files. The identity is checked
     /// before the next read.
     pub fn reopen(&mut self, content: Content) {
         self.content = Some(content);
         self.checked = None;
     }
 
-    /// Frees the memory of the decompressor, if the file is compressed.
+    /// Frees the decompressor's memory, if the file is compressed.
     pub fn release_decoder(&mut self) {
         if let Some(content) = &mut self.content {
             content.release_decoder();
         }
     }
 
-    /// Returns since when the file has no matching path.
+    /// Returns the time since which the file has no matching path.
     pub fn gone_since(&self) -> Option<EngineTime> {
         self.gone_since
     }
@@ -122,7 +122,8 @@ impl Tail {
         self.gone_since = None;
     }
 
-    /// Whether the file was renamed or lost its path at `now`, since the last check for linking.
+    /// Returns whether the file was renamed since the last check for linking, or lost its path at
+    /// `now`.
     pub fn has_moved(&self, now: EngineTime) -> bool {
         self.renamed || self.gone_since == Some(now)
     }
@@ -171,7 +172,7 @@ impl Tail {
         self.cursors.choose(ready, blocked, self.end)
     }
 
-    /// Whether all cursors are at the end that the last reads found.
+    /// Returns whether all cursors are at the end that the last reads found.
     pub fn is_read(&self) -> bool {
         self.end.is_some_and(|end| !self.cursors.is_behind(end))
     }
@@ -186,8 +187,8 @@ impl Tail {
         self.end = Some(end);
     }
 
-    /// Reads an abandoned range again, after a check of the identity: the file may have been
-    /// rewritten since.
+    /// Rereads an abandoned range, after checking the identity, because the file may have been
+    /// rewritten.
     pub fn reread(&mut self, again: &Reread) {
         self.cursors.reread(again);
         self.checked = None;
@@ -213,17 +214,17 @@ impl Tail {
         self.next = now;
     }
 
-    /// Returns when to poll the file next.
+    /// Returns the time of the file's next poll.
     pub fn next(&self) -> EngineTime {
         self.next
     }
 
-    /// Sets when to poll the file next.
+    /// Sets the time of the file's next poll.
     pub fn set_next(&mut self, next: EngineTime) {
         self.next = next;
     }
 
-    /// Makes the file due: the next read checks its identity and searches its end. Returns whether
+    /// Makes the file due. The next read checks its identity and looks for its end. Returns whether
     /// the file was not in the read queue.
     pub fn enqueue(&mut self) -> bool {
         self.end = None;
@@ -231,7 +232,7 @@ impl Tail {
         !std::mem::replace(&mut self.queued, true)
     }
 
-    /// Whether the file is in the read queue.
+    /// Returns whether the file is in the read queue.
     pub fn is_queued(&self) -> bool {
         self.queued
     }
@@ -241,29 +242,29 @@ impl Tail {
         self.queued = false;
     }
 
-    /// Takes the file off the read queue until its next poll, as if it were read.
+    /// Takes the file off the read queue until its next poll, as if it had been read.
     pub fn skip_poll(&mut self) {
         self.queued = false;
         self.end = Some(self.cursors.head());
     }
 
-    /// Records new data. The file becomes quiet if no more arrives for `quiet_after`.
+    /// Records new data. The file becomes quiet if no more data arrives for `quiet_after`.
     pub fn note_growth(&mut self, now: EngineTime, quiet_after: Duration) {
         self.grown = now;
         self.quiet_at = now + quiet_after;
     }
 
-    /// Returns when the file last had new data.
+    /// Returns the time at which the file last had new data.
     pub fn grown(&self) -> EngineTime {
         self.grown
     }
 
-    /// Whether no data has arrived for so long that inotify may replace polls.
+    /// Returns whether no data has arrived for so long that inotify may replace polling.
     pub fn is_quiet(&self, now: EngineTime) -> bool {
         now >= self.quiet_at
     }
 
-    /// Whether inotify reports the next write.
+    /// Returns whether inotify reports the next write.
     pub fn is_watched(&self) -> bool {
         self.watched
     }
@@ -276,7 +277,7 @@ impl Tail {
         self.watched
     }
 
-    /// Ends the wait for inotify; returns whether there was one.
+    /// Stops waiting for inotify; returns whether the file was waiting.
     pub fn unwatch(&mut self) -> bool {
         std::mem::take(&mut self.watched)
     }

@@ -262,8 +262,8 @@ pub struct CompressedFile {
     pub content: Vec<u8>,
 }
 
-/// Whether the file exists and has no other name. A copy of a file with two names may be compared
-/// with the wrong name, and is then read like any file.
+/// Returns whether the file exists and has no other name. A copy of a file with two names may be
+/// compared with the wrong name, and is then read like any file.
 fn has_one_name(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
