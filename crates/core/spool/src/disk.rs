@@ -1,5 +1,5 @@
-//! The storage of a spool: a folder, or in tests a disk that loses power. All system calls that
-//! read, write and sync segments are made and recorded here.
+//! The storage for a spool: a folder or, in tests, a simulated disk that can lose power. All system
+//! calls that read, write and sync segments are made and recorded here.
 
 use crate::SpoolError;
 use millstream_recorder::record::{self, Subject};
@@ -15,36 +15,36 @@ use std::path::{Path, PathBuf};
 /// Name of the file that is locked while a spool is open.
 const LOCK: &str = "lock";
 
-/// Bytes of the lock file: a process id, spaces and a line end.
+/// Bytes in the lock file: a process id, spaces and a line ending.
 const LOCK_BYTES: usize = 12;
 
-/// Buffers passed to one system call; the kernel's limit is 1024.
+/// Maximum number of buffers passed to one system call; the kernel's limit is 1024.
 const BUFFERS_MAX: usize = 512;
 
-/// Attempts to lock a folder that another process removes at the same time.
+/// Attempts to lock a folder that another process is removing at the same time.
 const LOCK_ATTEMPTS: usize = 8;
 
-/// Storage of the files of a spool: a folder, or in tests a disk that loses power.
+/// Storage for a spool's files: a folder or, in tests, a simulated disk that can lose power.
 pub trait SpoolDisk: Send {
-    /// Returns the name of the storage for messages, such as the path of the folder.
+    /// Returns the name of the storage for messages, such as the folder's path.
     fn location(&self) -> String;
 
     /// Lists the names of all files.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Creates a file; fails if it exists. Its name is durable after [`SpoolDisk::sync_folder`].
+    /// Creates a file, or fails if it exists. Its name is durable after [`SpoolDisk::sync_folder`].
     fn create(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
 
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
 
-    /// Renames a file and replaces an existing file with the new name.
+    /// Renames a file, replacing any existing file with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes the names of files durable.
+    /// Makes file names durable.
     fn sync_folder(&self) -> io::Result<()>;
 }
 
@@ -53,13 +53,13 @@ pub trait SegmentFile: Send {
     /// Returns the length in bytes.
     fn size(&self) -> io::Result<u64>;
 
-    /// Writes all buffers one after the other, starting at this position.
+    /// Writes all buffers one after the other, starting at position `at`.
     fn write_at(&self, at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// Appends `len` bytes from this position to `into`, or fewer if the file ends earlier.
+    /// Appends `len` bytes to `into`, starting at position `at`, or fewer if the file ends earlier.
     fn read_at(&self, at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Shortens the file to this length.
+    /// Shortens the file to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// Makes the content durable.
@@ -80,8 +80,9 @@ impl Folder {
     /// Creates the folder if it is missing, and locks it.
     ///
     /// # Errors
-    /// [`SpoolError::InUse`] if another process, or another `Folder` of this process, has locked
-    /// the folder, even under another path; [`SpoolError::Io`] if the folder cannot be created.
+    /// Returns [`SpoolError::InUse`] if another process, or another `Folder` in this process, has
+    /// locked the folder, even through another path, and [`SpoolError::Io`] if the folder cannot be
+    /// created.
     pub fn open(path: &Path) -> Result<Folder, SpoolError> {
         let failed = |error| SpoolError::Io { folder: path.display().to_string(), error };
         for _ in 0..LOCK_ATTEMPTS {
@@ -110,16 +111,16 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Removes the lock file while it is still locked, so that no other process locks a removed
+    /// Removes the lock file while it is still locked, so that no other process can lock a removed
     /// file unnoticed.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.path.join(LOCK));
-        // Fails unless the folder is empty.
+        // This call fails unless the folder is empty.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Creates a folder and its missing parents, and makes their names durable: otherwise a power loss
+/// Creates a folder and its missing parents, and makes their names durable. Otherwise a power loss
 /// could remove the folder with all synced files in it.
 fn create_durably(path: &Path) -> io::Result<()> {
     let above = path.ancestors().skip(1);
@@ -157,7 +158,7 @@ fn lock(folder: &Path) -> io::Result<Locked> {
     }
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     if let Err(error) = file.write_all_at(owner.as_bytes(), 0) {
-        // The lock also holds on a full disk, where its content cannot be written.
+        // The lock is effective even on a full disk, where the file's content cannot be written.
         log::debug!("{}: {error}", path.display());
     }
     Ok(Locked::Owned(file))
@@ -195,7 +196,7 @@ impl SpoolDisk for Folder {
     }
 }
 
-/// Makes the names in a folder durable.
+/// Makes the file names in a folder durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = File::open(path)?;
     let timer = recorder::start(EventKind::FileSync);
@@ -205,7 +206,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// A segment file that records its reads, writes and syncs: one event for each successful system
-/// call, with the bytes that the call returned.
+/// call, with the number of bytes that the call returned.
 pub struct RecordedFile {
     file: File,
     subject: Subject,

@@ -1,7 +1,8 @@
-//! The bytes of a segment: its header, entries and footer. `docs/formats/spool.md` describes them.
+//! The binary format of a segment: its header, entries and footer. `docs/formats/spool.md`
+//! describes the format.
 //!
-//! All numbers are little-endian. Checksums are XXH3 (64 bits) of all preceding bytes of the
-//! structure, seeded with its position in the file.
+//! All numbers are little-endian. A checksum is the XXH3 hash (64 bits) of all preceding bytes in
+//! the structure, seeded with its position in the file.
 
 use crate::{Entry, EntryMeta, EntryNumber, NewEntry, SourceRange};
 use bytes::Bytes;
@@ -15,25 +16,25 @@ pub const VERSION: u32 = 1;
 /// First bytes of a segment, in every version.
 const SEGMENT_MAGIC: &[u8; 8] = b"\x89MSPOOL\n";
 
-/// First bytes of an entry; the second to last byte is the version.
+/// First bytes of an entry; the second-to-last byte is the version.
 pub const ENTRY_MAGIC: &[u8; 8] = b"\xD7MSENT\x01\n";
 
-/// First bytes of a footer; the second to last byte is the version.
+/// First bytes of a footer; the second-to-last byte is the version.
 pub const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
 
-/// Bytes of a segment's header before the payload format.
+/// Bytes in a segment's header before the payload format.
 const SEGMENT_FIXED: usize = 26;
 
 /// Maximum bytes of a segment's header.
 pub const SEGMENT_HEADER_MAX: usize = SEGMENT_FIXED + TEXT_BYTES_MAX + CHECKSUM;
 
-/// Maximum bytes of a payload format or the id of a source.
+/// Maximum bytes of a payload format or a source id.
 const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Bytes of an entry's header before the fields of variable length.
+/// Bytes in an entry's header before the fields of variable length.
 pub const ENTRY_FIXED: usize = 88;
 
-/// Bytes of a footer: fewer than the smallest entry has, so that a damaged footer is not counted as
+/// Bytes in a footer: fewer than in the smallest entry, so that a damaged footer is not counted as
 /// a lost entry.
 pub const FOOTER: usize = 80;
 
@@ -41,7 +42,7 @@ const CHECKSUM: usize = 8;
 
 const COMPLETES: u16 = 1;
 
-/// The random number of a segment, in its header, entries and footer.
+/// A segment's random number, which its header, entries and footer contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt(pub u64);
 
@@ -57,12 +58,12 @@ pub struct SegmentHeader {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opening {
     Header(SegmentHeader),
-    /// The header of a segment in another version of the format.
+    /// The header of a segment with another version of the format.
     Other(u32),
     Damaged,
 }
 
-/// Counts and numbers of the entries of a segment.
+/// Counts and numbers of a segment's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub entries: u64,
@@ -87,7 +88,7 @@ impl Totals {
     }
 }
 
-/// The place of an entry in its segment.
+/// An entry's place in its segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Position of the entry's first byte in the file.
@@ -102,7 +103,7 @@ pub struct Position {
 #[derive(Clone, Debug)]
 pub struct EntryHeader {
     pub position: Position,
-    /// Bytes of the entry.
+    /// Length of the entry in bytes.
     pub length: u64,
     pub salt: Salt,
     pub meta: EntryMeta,
@@ -113,7 +114,7 @@ pub struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// Returns the position behind the entry.
+    /// Returns the position after the entry.
     pub fn end(&self) -> Position {
         Position {
             at: self.position.at + self.length,
@@ -141,7 +142,7 @@ impl EntryHeader {
         Entry { parts, routing: section(self.routing), rows: section(self.rows), meta: self.meta }
     }
 
-    /// Returns the number of bytes of the payload.
+    /// Returns the number of bytes in the payload.
     pub fn payload_bytes(&self) -> u64 {
         self.parts.iter().map(|len| u64::from(*len)).sum()
     }
@@ -243,7 +244,7 @@ pub fn footer(bytes: &[u8], position: u64) -> Option<(Salt, Totals)> {
     (fields.u64()? == position).then_some((salt, totals))
 }
 
-/// Bytes of an entry in a file.
+/// Returns the number of bytes that an entry takes in a file.
 pub fn entry_bytes(entry: &NewEntry<'_>) -> u64 {
     let body = entry.parts.iter().map(Bytes::len).sum::<usize>();
     let body = body + entry.routing.len() + entry.rows.len();
@@ -310,7 +311,7 @@ fn put_range(out: &mut Vec<u8>, range: &SourceRange) -> io::Result<()> {
     Ok(())
 }
 
-/// Computes the checksum that ends an entry, from its header and body.
+/// Computes the checksum at the end of an entry, from its header and body.
 pub struct EntryChecksum(Xxh3);
 
 impl EntryChecksum {
@@ -332,9 +333,9 @@ impl EntryChecksum {
     }
 }
 
-/// Returns the salt of an entry and the length of its header, from its first [`ENTRY_FIXED`] bytes;
-/// `None` if an entry cannot begin with these bytes. Only the checksum tells whether the values are
-/// right.
+/// Returns an entry's salt and the length of its header, from its first [`ENTRY_FIXED`] bytes;
+/// `None` if an entry cannot begin with these bytes. Only the checksum shows whether the values are
+/// correct.
 pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
     let mut fields = Fields(fixed.get(..ENTRY_FIXED)?);
     fields.magic(ENTRY_MAGIC)?;
@@ -345,7 +346,7 @@ pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
 }
 
 /// Reads the header of an entry at this position; `None` unless the header is unchanged and was
-/// written there.
+/// written at this position.
 pub fn entry_header(bytes: &[u8], at: u64) -> Option<EntryHeader> {
     let mut fields = Fields(checked(bytes, at)?);
     fields.magic(ENTRY_MAGIC)?;
@@ -424,31 +425,31 @@ impl Fields<'_> {
     }
 }
 
-/// Ending of a segment's name.
+/// Suffix of a segment's name.
 const SEGMENT_SUFFIX: &str = ".spool";
 
-/// Ending of the name of a damaged segment that was kept.
+/// Suffix of a damaged segment's name, if the segment was kept.
 const DAMAGED_SUFFIX: &str = ".damaged";
 
-/// Digits of the number in a segment's name.
+/// Number of digits in a segment's name.
 const NAME_DIGITS: usize = 20;
 
-/// Returns the name of the segment that begins with this number.
+/// Returns the name of the segment whose first entry has this number.
 pub fn segment_name(first: EntryNumber) -> String {
     format!("{:0NAME_DIGITS$}{SEGMENT_SUFFIX}", first.0)
 }
 
-/// Returns the name of the same segment after damage.
+/// Returns the name of the same segment after damage was found.
 pub fn damaged_name(first: EntryNumber) -> String {
     format!("{:0NAME_DIGITS$}{DAMAGED_SUFFIX}", first.0)
 }
 
-/// Returns the first number of the segment with this name; `None` if the name is not a segment's.
+/// Returns the first number in the segment with this name; `None` if this is not a segment's name.
 pub fn segment_number(name: &str) -> Option<EntryNumber> {
     number_before(name, SEGMENT_SUFFIX)
 }
 
-/// Returns whether a damaged segment is kept under this name.
+/// Returns whether this is the name of a damaged segment that was kept.
 pub fn is_damaged_name(name: &str) -> bool {
     number_before(name, DAMAGED_SUFFIX).is_some()
 }

@@ -1,6 +1,7 @@
-//! Reads the segments of a folder without locking or changing them, even while an agent is running.
+//! Reads the segments in a folder without locking or changing them, even while an agent is running.
 //!
-//! The returned entries may be settled already: a segment is removed once all its entries are.
+//! The returned entries may be settled already, because a segment is removed only once all its
+//! entries are settled.
 
 use crate::disk::RecordedFile;
 use crate::format::{segment_name, segment_number};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 pub struct SegmentInfo {
     /// Name of the file.
     pub name: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// Entries that can be read.
     pub entries: u64,
@@ -35,7 +36,7 @@ pub struct SegmentInfo {
     pub first_written_ms: Option<i64>,
     /// Time at which the last entry was written, in milliseconds since 1970 (UTC).
     pub last_written_ms: Option<i64>,
-    /// Format of the payloads; `None` if no entry and no header can be read.
+    /// Payload format; `None` if no entry and no header can be read.
     pub format: Option<Arc<str>>,
     /// Parts of the file that cannot be read.
     pub damage: Vec<Damage>,
@@ -50,11 +51,11 @@ pub struct Parsed {
     pub entries: Vec<Entry>,
 }
 
-/// Error: a segment has another version of the format.
+/// Error for a segment with another version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the segment has format {found}, but this release reads {SEGMENT_FORMAT}")]
 pub struct OtherFormat {
-    /// Version of the segment.
+    /// Version of the segment's format.
     pub found: u32,
 }
 
@@ -70,10 +71,10 @@ impl From<OtherFormat> for io::Error {
     }
 }
 
-/// Parses the bytes of a segment that may be damaged, or still be written.
+/// Parses the bytes of a segment that may be damaged, or still being written.
 ///
 /// # Errors
-/// Fails if the segment has another version of the format.
+/// Returns an error if the segment has another version of the format.
 pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
     let mut bytes = segment;
     let mut entries = Vec::new();
@@ -91,10 +92,10 @@ pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
     }
 }
 
-/// Returns a summary of each segment of a folder; empty if the folder does not exist.
+/// Returns a summary of each segment in a folder; empty if the folder does not exist.
 ///
 /// # Errors
-/// Fails if a file cannot be read, or has another version of the format.
+/// Returns an error if a file cannot be read, or has another version of the format.
 pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
     let mut found = Vec::new();
     for place in places(folder)? {
@@ -105,11 +106,11 @@ pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
     Ok(found)
 }
 
-/// Returns the entries of a folder, in order, starting at number `from`.
+/// Returns the entries in a folder, in order, starting at number `from`.
 ///
 /// # Errors
-/// Fails if the folder cannot be read. The iterator returns errors of files, and ends after an
-/// error.
+/// Returns an error if the folder cannot be read. The iterator returns errors for files, and ends
+/// after an error.
 pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
     let mut places = VecDeque::from(places(folder)?);
     while places.front().is_some_and(|place| place.limit <= from) {
@@ -118,14 +119,14 @@ pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
     Ok(Entries { folder: folder.to_path_buf(), places, current: None, from })
 }
 
-/// A segment of a folder.
+/// A segment in a folder.
 struct Place {
     name: String,
     /// The number in the segment's name.
     first: EntryNumber,
     /// The first number of the next segment.
     limit: EntryNumber,
-    /// Whether the segment may still be written.
+    /// Whether the segment may still be in use for writing.
     is_last: bool,
 }
 
@@ -150,7 +151,7 @@ fn places(folder: &Path) -> io::Result<Vec<Place>> {
     Ok(numbers.iter().zip(limits).map(place).collect())
 }
 
-/// Opens a segment; `None` if it was removed meanwhile.
+/// Opens a segment; `None` if it was removed in the meantime.
 fn open(folder: &Path, place: &Place) -> io::Result<Option<FileBytes>> {
     let path = folder.join(&place.name);
     match File::open(&path) {
@@ -183,7 +184,8 @@ fn survey(
     };
     loop {
         let Step { skipped, found } = segment.step(bytes, EntryNumber(0))?;
-        // The end of the last segment is being written, or was when the agent ended.
+        // The end of the last segment is being written, or was being written when the agent
+        // stopped.
         let may_be_torn = found.is_none() && place.is_last && !has_footer;
         if let Some(skipped) = skipped.filter(|_| !may_be_torn) {
             info.damage.push(skipped.damage(info.name.clone()));
@@ -216,7 +218,7 @@ impl SegmentInfo {
 struct Opened {
     frame: Frame,
     scanner: Scanner,
-    /// Numbers that the next entry may have.
+    /// The numbers that the next entry may have.
     numbers: Range<EntryNumber>,
 }
 
@@ -245,7 +247,7 @@ impl Opened {
     }
 }
 
-/// The entries of a folder, in order.
+/// The entries in a folder, in order.
 pub struct Entries {
     folder: PathBuf,
     places: VecDeque<Place>,

@@ -1,7 +1,7 @@
 //! The segment files of a sink's disk buffer.
 //!
 //! A separate crate because it cuts a dependency: the command line reads disk buffers without the
-//! engine, and the format is fuzzed alone.
+//! engine, and the format can be fuzzed alone.
 //!
 //! A [`Spool`] is a sequence of entries in files of up to [`SEGMENT_BYTES_MAX`]. An entry is an
 //! encoded payload with the information that the engine needs to deliver it. One thread appends
@@ -10,12 +10,12 @@
 //!
 //! A power loss does not remove entries that a sync has confirmed. An entry is returned whole or
 //! not at all: its header and its body each have a checksum, seeded with the position in the file,
-//! that covers a random number of the segment. Bytes that look like an entry but belong to another
+//! that covers the segment's random number. Bytes that look like an entry but belong to another
 //! position or file, such as a payload that contains a disk buffer, or disk blocks of a removed
 //! segment, fail this checksum.
 //!
-//! Damage is counted and skipped; the entries around it are returned. A disk error is not damage:
-//! the call fails and can be repeated.
+//! Damage is counted and skipped; the entries around it are returned. A disk error does not count
+//! as damage: the call fails and can be repeated.
 
 #![forbid(unsafe_code)]
 
@@ -35,12 +35,13 @@ use std::sync::Arc;
 /// Maximum bytes of a segment, unless a single entry is larger.
 pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Version of the format of segments.
+/// Version of the segment format.
 pub const SEGMENT_FORMAT: u32 = format::VERSION;
 
 /// The number of an entry.
 ///
-/// Numbers ascend in a spool, with gaps: a payload that was delivered from memory is never written.
+/// Numbers ascend in a spool, with gaps, because a payload that was delivered from memory is never
+/// written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryNumber(pub u64);
 
@@ -51,7 +52,7 @@ impl EntryNumber {
     }
 }
 
-/// A range of a source's origin whose events are in an entry.
+/// A range in a source's origin whose events are in an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRange {
     /// Id of the source.
@@ -73,15 +74,15 @@ pub struct EntryMeta {
     pub written_ms: i64,
     /// Number of events in the payload.
     pub events: u64,
-    /// The lane that the payload was encoded for.
+    /// The lane for which the payload was encoded.
     pub lane: u16,
-    /// Number of lanes that the sink had when the payload was encoded.
+    /// Number of the sink's lanes when the payload was encoded.
     pub lanes: u16,
-    /// Format of the payload, such as `kafka/1`.
+    /// Payload format, such as `kafka/1`.
     pub format: Arc<str>,
-    /// The ranges that the events come from.
+    /// The ranges from which the events come.
     pub ranges: Vec<SourceRange>,
-    /// Whether this is the last payload of its ranges for the sink.
+    /// Whether this is the last payload that covers its ranges for the sink.
     pub completes: bool,
 }
 
@@ -103,7 +104,7 @@ pub struct NewEntry<'a> {
 pub struct Entry {
     /// The description of the payload.
     pub meta: EntryMeta,
-    /// The payload in parts as it was written: slices of one buffer.
+    /// The payload in parts as it was written, as slices of one buffer.
     pub parts: Vec<Bytes>,
     /// Bytes for the sink's lane.
     pub routing: Bytes,
@@ -112,7 +113,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the number of bytes of the payload.
+    /// Returns the number of bytes in the payload.
     pub fn payload_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
@@ -137,15 +138,15 @@ impl Default for SpoolOptions {
     }
 }
 
-/// External knowledge of a spool, such as from a checkpoint store: the fewest entries that its
-/// files must hold.
+/// An external record of a spool, for example from a checkpoint store: the minimum that its files
+/// must contain.
 ///
-/// The files alone cannot show that the last files are missing.
+/// The files alone cannot reveal that the last files are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolRecord {
     /// Entries before this one are delivered.
     pub settled: EntryNumber,
-    /// Number after the last entry that the record counts. The files may hold later entries too.
+    /// Number after the last entry that the record counts. The files may contain later entries too.
     pub end: EntryNumber,
     /// Number of entries from `settled` to `end`.
     pub entries: u64,
@@ -153,14 +154,14 @@ pub struct SpoolRecord {
     pub events: u64,
 }
 
-/// Creates a record of which only the delivered entries are known.
+/// Creates a record in which only the delivered entries are known.
 impl From<EntryNumber> for SpoolRecord {
     fn from(settled: EntryNumber) -> SpoolRecord {
         SpoolRecord { settled, end: settled, entries: 0, events: 0 }
     }
 }
 
-/// Entries that a [`SpoolRecord`] counts but the files do not hold.
+/// Entries that a [`SpoolRecord`] counts but the files lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Number of entries.
@@ -184,10 +185,10 @@ pub struct Damage {
     pub events: Option<u64>,
 }
 
-/// The oldest entries that can be dropped to make room. They belong to one segment.
+/// The oldest entries that can be dropped to make room. They all belong to one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldestEntries {
-    /// The number in the name of the segment.
+    /// The number in the segment's name.
     pub segment: EntryNumber,
     /// The lowest number of these entries.
     pub first: EntryNumber,
@@ -202,13 +203,13 @@ pub struct OldestEntries {
 /// Size and entries of a spool. Entries that are not synced yet do not count as unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStats {
-    /// Bytes of the segment files, including appended bytes that are not synced.
+    /// Total bytes of the segment files, including appended bytes that are not synced.
     pub bytes: u64,
     /// Number of segment files.
     pub segments: usize,
     /// Entries that [`Spool::next`] has not returned.
     pub unread_entries: u64,
-    /// Events of the unread entries.
+    /// Events in the unread entries.
     pub unread_events: u64,
     /// Bytes of the unread entries.
     pub unread_bytes: u64,
@@ -216,7 +217,7 @@ pub struct SpoolStats {
     pub oldest_unreleased_ms: Option<i64>,
     /// Time at which the oldest unread entry was written, in milliseconds since 1970.
     pub oldest_unread_ms: Option<i64>,
-    /// The lowest allowed number of the next entry. It is greater than the number of every entry,
+    /// The lowest number allowed for the next entry. It is greater than the number of every entry,
     /// and not below the number of the first unsettled entry.
     pub next_number: EntryNumber,
     /// A number greater than the number of every durable entry.
@@ -233,7 +234,7 @@ pub enum SpoolError {
         "disk buffer {folder} is in use by another agent (process {process}); stop that agent, or set another data_dir for this agent"
     )]
     InUse {
-        /// The folder of the spool.
+        /// The spool's folder.
         folder: String,
         /// Id of the process that uses the folder.
         process: String,
@@ -244,17 +245,17 @@ pub enum SpoolError {
          release that wrote the buffer until the buffer is empty, or move the folder away"
     )]
     Newer {
-        /// The folder of the spool.
+        /// The spool's folder.
         folder: String,
-        /// Version of the format of the segment.
+        /// Version of the segment's format.
         found: u32,
     },
     /// The disk cannot be read or written.
     #[error("disk buffer {folder}: {error}")]
     Io {
-        /// The folder of the spool.
+        /// The spool's folder.
         folder: String,
-        /// The error of the disk.
+        /// The disk error.
         error: io::Error,
     },
 }

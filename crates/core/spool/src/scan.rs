@@ -1,4 +1,4 @@
-//! Finds the entries of a segment, including entries after damage.
+//! Finds a segment's entries, including entries after damage.
 
 use crate::format::{
     ENTRY_FIXED, ENTRY_MAGIC, EntryHeader, FOOTER, FOOTER_MAGIC, Opening, Position,
@@ -8,24 +8,24 @@ use crate::{Damage, SegmentFile};
 use memchr::memmem;
 use std::io;
 
-/// Bytes that are read at once; an entry that exceeds them is read into a separate buffer.
+/// Number of bytes to read at once; a larger entry is read into a separate buffer.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Bytes that are searched at once for the magic of the next entry.
+/// Number of bytes to search at once for the magic of the next entry.
 const SEARCH_BYTES: usize = 256 << 10;
 
-/// The bytes of a segment from its start to an end, which may lie before the end of the file.
+/// The bytes of a segment from its start to an end, which may be before the end of the file.
 pub trait Bytes {
-    /// Returns the end.
+    /// Returns the end of the bytes.
     fn end(&self) -> u64;
 
-    /// Moves the end.
+    /// Moves the end of the bytes.
     fn set_end(&mut self, end: u64);
 
-    /// Returns at least `want` bytes from this position, or fewer if the end comes first.
+    /// Returns at least `want` bytes starting at position `at`, or fewer if the end comes first.
     fn peek(&mut self, at: u64, want: usize) -> io::Result<&[u8]>;
 
-    /// Returns a copy of `len` bytes from this position, or fewer if the end comes first.
+    /// Returns a copy of `len` bytes starting at position `at`, or fewer if the end comes first.
     fn copy(&mut self, at: u64, len: usize) -> io::Result<Vec<u8>>;
 }
 
@@ -43,7 +43,7 @@ impl FileBytes {
         FileBytes { file, end, chunk: Vec::new(), chunk_at: 0 }
     }
 
-    /// Returns the bytes of the chunk from this position on.
+    /// Returns the bytes of the chunk starting at this position.
     fn in_chunk(&self, at: u64) -> &[u8] {
         let skip = at.checked_sub(self.chunk_at).and_then(|skip| usize::try_from(skip).ok());
         skip.and_then(|skip| self.chunk.get(skip..)).unwrap_or_default()
@@ -115,20 +115,20 @@ fn from(bytes: &[u8], at: u64) -> &[u8] {
     usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default()
 }
 
-/// Facts about a segment from the start and the end of its file.
+/// Facts about a segment, read from the start and the end of its file.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Header of the segment; `None` if it is damaged.
+    /// The segment's header; `None` if it is damaged.
     pub header: Option<SegmentHeader>,
     /// Totals in the footer; `None` if the footer is damaged or not written yet.
     pub footer: Option<Totals>,
-    /// Salt of the segment; `None` if header and footer are both damaged or missing.
+    /// The segment's salt; `None` if header and footer are both damaged or missing.
     pub salt: Option<Salt>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
 }
 
-/// The version of a segment in another version of the format.
+/// The version of a segment with another version of the format.
 #[derive(Clone, Copy, Debug)]
 pub struct OtherVersion(pub u32);
 
@@ -166,7 +166,7 @@ impl Frame {
     }
 }
 
-/// Bytes without a valid entry.
+/// A range of bytes without a valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     pub at: u64,
@@ -176,7 +176,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Describes the bytes as damage of the segment with this name.
+    /// Describes the bytes as damage in the segment with this name.
     pub fn damage(self, segment: String) -> Damage {
         Damage {
             segment,
@@ -208,9 +208,9 @@ pub struct Step {
 pub struct Scanner {
     /// Expected position of the next entry.
     pub position: Position,
-    /// Salt of the segment; `None` until the first entry provides it.
+    /// The segment's salt; `None` until the first entry provides it.
     pub salt: Option<Salt>,
-    /// Entries and events of the segment, if its footer is readable.
+    /// Number of entries and events in the segment, if its footer is readable.
     pub totals: Option<(u64, u64)>,
 }
 
@@ -221,8 +221,8 @@ impl Scanner {
         Scanner { position: frame.start(), salt: frame.salt, totals }
     }
 
-    /// Returns the next entry, and moves behind it. `wants` selects the entries whose bodies are
-    /// read and checked. An error does not move the position.
+    /// Returns the next entry, and moves past it. `wants` selects the entries whose bodies are read
+    /// and checked. An error does not move the position.
     pub fn step(
         &mut self,
         bytes: &mut impl Bytes,
@@ -257,8 +257,8 @@ impl Scanner {
         Ok(Step { skipped, found: None })
     }
 
-    /// Describes the bytes from the position to `until`; `None` if there are none. `reached` is the
-    /// number of entries and events before `until`, if known.
+    /// Describes the bytes from the current position to `until`; `None` if there are none.
+    /// `reached` is the number of entries and events before `until`, if known.
     fn skipped(&self, until: u64, reached: Option<(u64, u64)>) -> Option<Skipped> {
         let Position { at, ordinal, events } = self.position;
         let bytes = until.checked_sub(at).filter(|bytes| *bytes > 0)?;
@@ -279,8 +279,8 @@ impl Scanner {
     pub fn header_at(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
         let Some((salt, len)) = entry_start(bytes.peek(at, ENTRY_FIXED)?) else { return Ok(None) };
         let end = bytes.end();
-        // The salt is checked first: a payload with many magics must not make each of them read a
-        // long header.
+        // The salt is checked first, so that a payload that contains many magics does not cause a
+        // long header to be read for each of them.
         let is_ours = self.salt.is_none_or(|own| own == salt);
         if !is_ours || end.saturating_sub(at) < len as u64 {
             return Ok(None);
@@ -289,7 +289,7 @@ impl Scanner {
         Ok(header.filter(|header| header.length <= end - at))
     }
 
-    /// Searches for a valid header from this position on.
+    /// Searches for a valid header, starting at this position.
     fn search(&self, bytes: &mut impl Bytes, mut at: u64) -> io::Result<Option<EntryHeader>> {
         while at < bytes.end() {
             let window = bytes.peek(at, SEARCH_BYTES)?;
@@ -302,7 +302,7 @@ impl Scanner {
                     }
                     at += 1;
                 }
-                // The magic may begin in this window and end behind it.
+                // The magic may begin in this window and end after it.
                 None if searched >= ENTRY_MAGIC.len() => {
                     at += (searched - ENTRY_MAGIC.len() + 1) as u64;
                 }

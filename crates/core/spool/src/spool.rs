@@ -20,7 +20,7 @@ struct Segment {
     /// The number in the segment's name, which is the number of its first entry.
     first: EntryNumber,
     format: Arc<str>,
-    /// Salt of the segment; `None` if no header in the file could be read.
+    /// The segment's salt; `None` if no header in the file could be read.
     salt: Option<Salt>,
     start: Position,
     /// End of the durable entries.
@@ -31,11 +31,11 @@ struct Segment {
     written_end: u64,
     written: Totals,
     /// Whether `totals` include every entry that was ever durable, so that missing entries are
-    /// lost.
+    /// known to be lost.
     is_counted: bool,
-    /// Whether the file is older than the last successful sync.
+    /// Whether the file existed before the last successful sync.
     is_durable: bool,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     file_bytes: u64,
     is_damaged: bool,
     has_footer: bool,
@@ -50,12 +50,12 @@ impl Segment {
         self.end != self.written_end
     }
 
-    /// Returns the entries and events that the segment must have at its end, if they are known.
+    /// Returns the number of entries and events that the segment must contain, if known.
     fn known_totals(&self) -> Option<(u64, u64)> {
         self.is_counted.then_some((self.totals.entries, self.totals.events))
     }
 
-    /// Returns a scanner at this entry.
+    /// Returns a scanner at this position.
     fn scanner_at(&self, position: Position) -> Scanner {
         Scanner { position, salt: self.salt, totals: self.known_totals() }
     }
@@ -67,7 +67,7 @@ struct Reader {
     scanner: Scanner,
 }
 
-/// An entry that was returned and is not released.
+/// An entry that was returned but not released.
 #[derive(Clone, Copy)]
 struct InFlight {
     number: EntryNumber,
@@ -86,11 +86,11 @@ struct Upcoming {
 /// A sequence of entries in segment files.
 ///
 /// [`append`](Spool::append) and [`sync`](Spool::sync) add entries, [`next`](Spool::next) reads
-/// them in order, [`release`](Spool::release) removes delivered entries.
+/// them in order, and [`release`](Spool::release) removes delivered entries.
 ///
 /// If `append` or `sync` fails, the spool has lost all entries since the last successful `sync`,
 /// and the caller must append them again. They go to a new file, because the kernel may have lost
-/// pages of the old one.
+/// pages of the old file.
 pub struct Spool {
     disk: Box<dyn SpoolDisk>,
     options: SpoolOptions,
@@ -106,7 +106,7 @@ pub struct Spool {
     /// A number greater than every number that was returned or passed over.
     after_read: EntryNumber,
     in_flight: VecDeque<InFlight>,
-    /// The first unread entry, if it is not the first of its segment.
+    /// The first unread entry, if it is not the first in its segment.
     upcoming: Option<Upcoming>,
     writer: Option<Writer>,
     queue: Queue,
@@ -114,7 +114,7 @@ pub struct Spool {
     first_unsynced: Option<Upcoming>,
     /// Whether a file was created since the last sync of the folder.
     has_new_names: bool,
-    /// Files of failed writes and of dropped entries. They are removed before another file is
+    /// Files from failed writes and with dropped entries. They are removed before another file is
     /// created.
     stale: Vec<String>,
     damage: Vec<Damage>,
@@ -168,12 +168,13 @@ impl Spool {
         std::mem::take(&mut self.damage)
     }
 
-    /// Returns the entries of the record that the files did not hold when the spool was opened.
+    /// Returns the entries in the record that were missing from the files when the spool was
+    /// opened.
     pub fn missing(&self) -> Missing {
         self.missing
     }
 
-    /// Returns the position at which the next entry of a segment is read.
+    /// Returns the position of the next entry to read in a segment.
     fn position_in(&self, index: usize) -> Position {
         let reader = self.reader.as_ref().filter(|_| index == self.reading);
         reader.map_or(self.segments[index].start, |reader| reader.scanner.position)
@@ -188,7 +189,7 @@ impl Spool {
         let totals = &self.segments[index].totals;
         let first = Upcoming { number: totals.first, written_ms: totals.first_ms };
         let is_partly_read = index == self.reading && self.position_in(index).ordinal > 0;
-        // The upcoming entry is unknown only after a disk error: the entry is not older than the
+        // The upcoming entry is unknown only after a disk error. It cannot be older than the
         // segment.
         Some(self.upcoming.filter(|_| is_partly_read).unwrap_or(first))
     }

@@ -13,16 +13,17 @@ use std::sync::Arc;
 
 impl Spool {
     /// Opens the segments on `disk`. Entries that the record counts as settled are skipped, and
-    /// segments with only such entries are removed.
+    /// segments that contain only such entries are removed.
     ///
-    /// Reads headers and footers; a segment without a valid footer is read to its end. Bytes after
-    /// the last valid entry of the last segment were not synced before a crash, and are cut off. If
-    /// the files hold fewer entries than the record counts, the difference is in
+    /// The headers and footers are read; a segment without a valid footer is read to its end. Bytes
+    /// after the last valid entry in the last segment were not synced before a crash, and are cut
+    /// off. If the files contain fewer entries than the record counts, the difference is in
     /// [`Spool::missing`], and a copy of the last segment before the cut is kept as `*.damaged`.
     ///
     /// # Errors
-    /// [`SpoolError::Newer`] if a segment has a newer format; the files are then unchanged.
-    /// [`SpoolError::Io`] for disk errors; no entry is lost then, and the call can be repeated.
+    /// Returns [`SpoolError::Newer`] if a segment has a newer format; the files are then unchanged.
+    /// Returns [`SpoolError::Io`] for disk errors; no entry is lost then, and the call can be
+    /// repeated.
     pub fn open(
         disk: Box<dyn SpoolDisk>,
         options: SpoolOptions,
@@ -54,7 +55,7 @@ struct FoundSegment {
     frame: Frame,
 }
 
-/// The valid entries of a segment.
+/// The valid entries in a segment.
 #[derive(Default)]
 struct Valid {
     totals: Totals,
@@ -141,7 +142,7 @@ fn found_segments(disk: &dyn SpoolDisk) -> Result<Vec<FoundSegment>, Refused> {
     Ok(found)
 }
 
-/// Returns a segment with the entries from the number in its name to `limit`, and the end of its
+/// Returns a segment with the entries from the number in its name up to `limit`, and the end of its
 /// last valid entry.
 fn loaded(
     found: &mut FoundSegment,
@@ -196,7 +197,7 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> i
             valid.end = position.at;
             break;
         }
-        // Lower numbers belong to another file, whose blocks a disk may leave in a torn one.
+        // Lower numbers belong to another file, whose blocks a disk may leave in a torn file.
         if meta.number >= numbers.start {
             valid.add(&meta, scanner.position);
         }
@@ -206,7 +207,7 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> i
 }
 
 impl Valid {
-    /// Adds the entry that ends at this position.
+    /// Adds an entry, whose end is at position `end`.
     fn add(&mut self, meta: &EntryMeta, end: Position) {
         self.totals.add(meta);
         // The count includes damaged entries.
@@ -224,7 +225,7 @@ fn first_format(bytes: &mut impl Bytes, frame: &Frame) -> io::Result<Arc<str>> {
 }
 
 /// Removes segments without synced entries from the end, and cuts the last segment after its last
-/// valid entry: the remaining bytes were being written when the agent was killed or the power
+/// valid entry. The remaining bytes were being written when the agent was killed or the power
 /// failed.
 fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::Result<()> {
     while let Some((torn, _)) = segments.back().filter(|(last, _)| last.totals.entries == 0) {
@@ -253,7 +254,7 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
 }
 
 impl Segment {
-    /// Returns a number above the number of every durable entry.
+    /// Returns a number greater than the number of every durable entry.
     fn after_durable(&self) -> EntryNumber {
         match self.totals.entries {
             0 => self.first,
@@ -263,7 +264,7 @@ impl Segment {
 }
 
 impl Upcoming {
-    /// Describes an unread entry by its number and time.
+    /// Creates the description of an unread entry from its number and time.
     pub fn new(meta: &EntryMeta) -> Upcoming {
         Upcoming { number: meta.number, written_ms: meta.written_ms }
     }

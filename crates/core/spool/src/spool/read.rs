@@ -1,4 +1,4 @@
-//! Reads the entries in order, or one entry again.
+//! Reads the entries in order, or rereads a single entry.
 
 use super::{InFlight, Reader, Spool, Upcoming};
 use crate::format::EntryHeader;
@@ -13,7 +13,7 @@ impl Spool {
     /// Damage is skipped and counted in [`Spool::damage`].
     ///
     /// # Errors
-    /// Fails on disk errors; the call can be repeated.
+    /// Returns an error if the disk fails; the call can be repeated.
     #[expect(clippy::should_implement_trait, reason = "the end of the entries is not final")]
     pub fn next(&mut self) -> io::Result<Option<Entry>> {
         while let Some(segment) = self.segments.get(self.reading) {
@@ -37,11 +37,10 @@ impl Spool {
         Ok(None)
     }
 
-    /// Reads an entry again for another delivery attempt; `None` if the entry is damaged or
-    /// removed.
+    /// Rereads an entry for another delivery attempt; `None` if the entry is damaged or removed.
     ///
     /// # Errors
-    /// Fails on disk errors; the call can be repeated.
+    /// Returns an error if the disk fails; the call can be repeated.
     pub fn read(&mut self, number: EntryNumber) -> io::Result<Option<Entry>> {
         let in_flight = self.in_flight.binary_search_by_key(&number, |entry| entry.number);
         let known = in_flight.ok().and_then(|index| self.in_flight.get(index));
@@ -68,14 +67,14 @@ impl Spool {
         }
     }
 
-    /// Returns whether a segment gets no more entries.
+    /// Returns whether a segment will get no more entries.
     pub(super) fn is_complete(&self, index: usize) -> bool {
         let is_written = self.writer.is_some() && index + 1 == self.segments.len();
         !is_written && !self.segments[index].has_unsynced()
     }
 
-    /// Moves behind the segment. The rest of a segment without a footer is lost: the footer is
-    /// durable before another segment exists.
+    /// Moves past the segment. The rest of a segment without a footer is lost, because the footer
+    /// is durable before another segment exists.
     pub(super) fn end_segment(&mut self) {
         let segment = &mut self.segments[self.reading];
         if !segment.is_counted {
@@ -92,7 +91,7 @@ impl Spool {
         self.upcoming = None;
     }
 
-    /// Forgets the position in a segment that is no longer there.
+    /// Forgets the position in a segment that no longer exists.
     pub(super) fn forget_reader_of_removed(&mut self) {
         if self.reading >= self.segments.len() {
             self.reading = self.segments.len();
@@ -101,7 +100,7 @@ impl Spool {
         }
     }
 
-    /// Opens the segment that is to be read.
+    /// Opens the segment to read.
     pub(super) fn reader(&mut self) -> io::Result<&mut Reader> {
         let segment = &self.segments[self.reading];
         let reader = match self.reader.take() {
@@ -117,7 +116,7 @@ impl Spool {
         Ok(reader)
     }
 
-    /// Finds the next entry of the segment; `None` if the file is gone.
+    /// Finds the next entry in the segment; `None` if the file is gone.
     fn step(&mut self) -> io::Result<Option<Step>> {
         let from = self.after_read.max(self.settled).max(self.segments[self.reading].first);
         let wanted = from..self.first_of_next(self.reading);
@@ -133,8 +132,8 @@ impl Spool {
         reader.scanner.step(&mut reader.bytes, wants).map(Some)
     }
 
-    /// Returns the first number of the next segment. Entries of this segment from there on are the
-    /// remains of a failed write, and were written again.
+    /// Returns the first number in the next segment. If this segment contains entries with that
+    /// number or higher ones, they are the remains of a failed write, and were rewritten.
     fn first_of_next(&self, index: usize) -> EntryNumber {
         self.segments.get(index + 1).map_or(EntryNumber(u64::MAX), |next| next.first)
     }
@@ -151,7 +150,7 @@ impl Spool {
         self.look_ahead();
     }
 
-    /// Reads the time of the next entry of the segment, which the next call reads anyway.
+    /// Reads the time of the next entry in the segment, which the next call reads anyway.
     fn look_ahead(&mut self) {
         self.upcoming = None;
         if let Some(reader) = &mut self.reader
@@ -163,7 +162,7 @@ impl Spool {
         }
     }
 
-    /// Moves behind the entries that are settled and unread. Their bodies are not read.
+    /// Moves past the entries that are settled and unread. Their bodies are not read.
     pub(super) fn pass_settled(&mut self) -> io::Result<()> {
         while self.settled > self.after_read && self.reading < self.segments.len() {
             let segment = &self.segments[self.reading];
@@ -177,7 +176,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Moves behind the next entry; returns false if that entry is not settled or does not exist.
+    /// Moves past the next entry; returns false if that entry is not settled or does not exist.
     fn pass_one(&mut self) -> io::Result<bool> {
         let settled = self.settled;
         let reader = match self.reader() {
@@ -194,7 +193,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Counts damage, and logs the first damage in a segment. Settled entries are not lost.
+    /// Counts damage, and logs the first damage in a segment. Settled entries do not count as lost.
     fn note_damage(&mut self, skipped: Skipped, next: Option<EntryNumber>) {
         let was_settled = next.is_some_and(|next| next <= self.settled);
         if was_settled && skipped.lost.is_some_and(|(entries, _)| entries > 0) {
@@ -215,7 +214,7 @@ impl Spool {
         self.damage.push(damage);
     }
 
-    /// Counts the unread rest of a segment whose file is gone as damaged.
+    /// Counts the unread rest of a segment as damaged, because its file is gone.
     fn lose_segment(&mut self) {
         let position = self.position_in(self.reading);
         let segment = &self.segments[self.reading];

@@ -9,10 +9,10 @@ use crate::{Missing, SpoolDisk, SpoolRecord};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-/// Bytes that are copied at once.
+/// Number of bytes to copy at once.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Counts the recorded entries that the segments hold.
+/// Counts the recorded entries that the segments contain.
 pub(super) struct Comparison<'a> {
     record: &'a SpoolRecord,
     entries: u64,
@@ -25,8 +25,8 @@ impl Comparison<'_> {
         Comparison { record, entries: 0, events: 0 }
     }
 
-    /// Adds a segment. Damaged entries count as held if the entries around them reveal their
-    /// number: reading finds them.
+    /// Adds a segment. Damaged entries count as present if the entries around them reveal their
+    /// number, because reading will find the damage.
     pub fn add(&mut self, segment: &Segment, bytes: &mut impl Bytes) -> io::Result<()> {
         let SpoolRecord { settled, end, .. } = *self.record;
         let totals = &segment.totals;
@@ -43,7 +43,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Returns where the recorded entries of a segment begin and end.
+    /// Returns the positions at which a segment's recorded entries begin and end.
     fn bounds(
         &self,
         segment: &Segment,
@@ -64,7 +64,7 @@ impl Comparison<'_> {
         Ok((from, segment.after_last()))
     }
 
-    /// Returns the recorded entries that the segments do not hold.
+    /// Returns the recorded entries that the segments lack.
     pub fn missing(&self) -> Missing {
         Missing {
             entries: self.record.entries.saturating_sub(self.entries),
@@ -81,8 +81,8 @@ impl Segment {
     }
 }
 
-/// Marks the segments whose entries are all recorded as counted: the comparison reports entries
-/// that were cut off as missing.
+/// Marks the segments whose entries are all recorded as counted, because the comparison reports
+/// entries that were cut off as missing.
 pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRecord) {
     let limits: Vec<_> = segments.iter().skip(1).map(|next| next.first).collect();
     for (segment, limit) in segments.iter_mut().zip(limits) {
@@ -93,7 +93,7 @@ pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRec
 /// Keeps a copy of each file that [`open`](super::Spool::open) is about to cut or remove. Each
 /// segment comes with the end of its last valid entry.
 ///
-/// An error only loses the copy.
+/// If an error occurs, only the copy is lost.
 pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u64)>) {
     for (segment, valid_end) in segments.iter().rev() {
         let rest = segment.file_bytes.saturating_sub(*valid_end);

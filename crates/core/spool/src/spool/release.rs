@@ -1,4 +1,4 @@
-//! Removes segments that are delivered or dropped.
+//! Removes segments whose entries are delivered or dropped.
 
 use super::write::remove;
 use super::{Segment, Spool};
@@ -6,17 +6,17 @@ use crate::format::{damaged_name, is_damaged_name};
 use crate::{EntryNumber, OldestEntries, SpoolDisk};
 use std::io;
 
-/// Maximum number of damaged segments that are kept.
+/// Maximum number of damaged segments to keep.
 const DAMAGED_FILES_MAX: usize = 2;
 
 impl Spool {
-    /// Notes that the entries before `settled` are delivered and that this is committed. Removes
-    /// the segments with only such entries. If no entry remains, no file remains.
+    /// Records that the entries before `settled` are delivered and that this is committed. Removes
+    /// the segments that contain only such entries. If no entry remains, no file remains.
     ///
     /// A damaged segment is renamed to `*.damaged` instead; the latest two are kept.
     ///
     /// # Errors
-    /// Fails on disk errors; the next call removes the remaining segments.
+    /// Returns an error if the disk fails; the next call removes the remaining segments.
     pub fn release(&mut self, settled: EntryNumber) -> io::Result<()> {
         self.settled = self.settled.max(settled);
         while self.in_flight.pop_front_if(|entry| entry.number < self.settled).is_some() {}
@@ -31,12 +31,12 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the oldest entries that can be dropped to make room: the entries of the first
+    /// Returns the oldest entries that can be dropped to make room: the entries in the first
     /// segment with unread entries, if all its entries are synced. `None` if there is no such
     /// segment.
     ///
-    /// A segment stays as long as one of its entries is read and not released, because the entry
-    /// can be read again, even after a crash.
+    /// A segment stays as long as any of its entries has been read and not released, because the
+    /// entry can be reread, even after a crash.
     pub fn oldest(&self) -> Option<OldestEntries> {
         let index = (self.reading..self.segments.len()).find(|index| self.may_drop(*index))?;
         let segment = &self.segments[index];
@@ -72,16 +72,16 @@ impl Spool {
             self.stale.push(name);
         }
         self.forget_segment(index);
-        // Without the sync a power loss may bring the entries back.
+        // Without the sync, a power loss may bring the entries back.
         let synced = removed.and_then(|()| self.disk.sync_folder());
         self.tolerate(synced);
     }
 
-    /// Returns whether all entries of the first segment are settled.
+    /// Returns whether all entries in the first segment are settled.
     fn is_first_released(&self) -> bool {
         let segment = &self.segments[0];
         let is_before_settled = segment.totals.last < self.settled;
-        // For a segment that is not counted, only reading reveals the lost entries.
+        // In a segment that is not counted, only reading reveals the lost entries.
         let is_known = segment.is_counted && segment.totals.entries > 0;
         let is_passed = self.segments.get(1).is_some_and(|next| next.first <= self.settled);
         !segment.has_unsynced()
@@ -95,7 +95,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Removes the file of a segment, or keeps a damaged one under another name.
+    /// Removes a segment's file, or keeps a damaged file with another name.
     fn remove_file(&self, index: usize) -> io::Result<()> {
         let segment = &self.segments[index];
         match segment.is_damaged {

@@ -10,19 +10,21 @@ use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
-/// Minimum bytes of a part that is written directly from its buffer instead of being copied.
+/// Minimum size in bytes of a part that is written directly from its buffer instead of being
+/// copied.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
-/// Queued bytes at which the queue is written.
+/// Number of queued bytes at which the queue is written.
 const QUEUED_BYTES_MAX: u64 = 512 << 10;
 
-/// Queued pieces at which the queue is written; at most the number that one system call takes.
+/// Number of queued pieces at which the queue is written; at most the number that one system call
+/// takes.
 const QUEUED_PIECES_MAX: usize = 480;
 
-/// Maximum capacity of the queue's buffer that is kept, in bytes.
+/// Maximum capacity of the queue's buffer to keep, in bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// The last segment, which takes entries.
+/// The last segment, to which entries are appended.
 pub struct Writer {
     file: Box<dyn SegmentFile>,
     salt: Salt,
@@ -30,7 +32,7 @@ pub struct Writer {
     at: u64,
 }
 
-/// Bytes that are not written to the file yet.
+/// Bytes that have not been written to the file yet.
 #[derive(Default)]
 pub struct Queue {
     buffer: Vec<u8>,
@@ -38,7 +40,7 @@ pub struct Queue {
     bytes: u64,
 }
 
-/// Bytes to be written, in the queue's buffer or in a buffer of the caller.
+/// Bytes to write, either in the queue's buffer or in one of the caller's buffers.
 enum Piece {
     Buffered(Range<usize>),
     Shared(Bytes),
@@ -100,15 +102,15 @@ impl Queue {
 }
 
 impl Spool {
-    /// Appends an entry. It is durable and readable after the next [`Spool::sync`].
+    /// Appends an entry. The entry is durable and readable after the next [`Spool::sync`].
     ///
-    /// An entry that begins a segment waits until the previous one is synced.
+    /// An entry that starts a segment waits until the previous segment is synced.
     ///
     /// # Errors
-    /// Fails on disk errors; [`io::ErrorKind::InvalidInput`] for a number below
-    /// [`next_number`](crate::SpoolStats::next_number) or a section of more than 4 GiB. After any
+    /// Returns an error if the disk fails, and [`io::ErrorKind::InvalidInput`] for a number below
+    /// [`next_number`](crate::SpoolStats::next_number) or a section larger than 4 GiB. After any
     /// error, the spool has lost all entries since the last successful sync. Entries that were
-    /// settled meanwhile need not be appended again.
+    /// settled in the meantime need not be appended again.
     pub fn append(&mut self, entry: &NewEntry<'_>) -> io::Result<()> {
         let done = self.append_entry(entry);
         if done.is_err() {
@@ -120,7 +122,8 @@ impl Spool {
     /// Makes all appended entries durable and readable.
     ///
     /// # Errors
-    /// Fails on disk errors. The spool has then lost all entries since the last successful sync.
+    /// Returns an error if the disk fails. The spool has then lost all entries since the last
+    /// successful sync.
     pub fn sync(&mut self) -> io::Result<()> {
         let done = self.sync_written();
         if done.is_err() {
@@ -134,11 +137,11 @@ impl Spool {
         Ok(())
     }
 
-    /// Ends the last segment with a footer, durable on return, so that the next entry begins
-    /// another segment. All entries must be synced.
+    /// Ends the last segment with a footer, which is durable on return, so that the next entry
+    /// starts another segment. All entries must be synced.
     ///
     /// # Errors
-    /// Fails on disk errors. The entries are in the spool nevertheless.
+    /// Returns an error if the disk fails. The entries remain in the spool nevertheless.
     pub fn finish(&mut self) -> io::Result<()> {
         let done = self.seal();
         if done.is_err() {
@@ -163,7 +166,7 @@ impl Spool {
         if self.queue.is_full() { self.write_queue() } else { Ok(()) }
     }
 
-    /// Returns whether the last segment takes an entry of this format and length.
+    /// Returns whether the last segment has room for an entry with this format and length.
     fn has_room(&self, meta: &EntryMeta, bytes: u64) -> bool {
         let Some(segment) = self.segments.back() else { return false };
         let limit = self.options.segment_bytes.min(SEGMENT_BYTES_MAX);
@@ -172,7 +175,7 @@ impl Spool {
         segment.format == meta.format && (is_empty || fits)
     }
 
-    /// Creates a segment for this and later entries.
+    /// Creates a segment for this entry and later ones.
     fn begin_segment(&mut self, meta: &EntryMeta) -> io::Result<()> {
         self.remove_stale()?;
         self.finish_previous();
@@ -205,7 +208,7 @@ impl Spool {
     }
 
     /// Writes the footer of the previous segment, if the disk had no room for it before. The footer
-    /// shows that the file is complete although another one follows.
+    /// shows that the file is complete although another file follows.
     fn finish_previous(&mut self) {
         let previous = self.segments.back_mut().filter(|segment| !segment.has_footer);
         if let Some(segment) = previous {
@@ -251,8 +254,8 @@ impl Spool {
         }
     }
 
-    /// Ends the last segment with a footer. The footer and the name of the file are durable before
-    /// another segment exists: after a power loss only the last segment may end in a torn entry.
+    /// Ends the last segment with a footer. The footer and the file's name are durable before
+    /// another segment exists, so after a power loss only the last segment may end in a torn entry.
     fn seal(&mut self) -> io::Result<()> {
         let Some(salt) = self.writer.as_ref().map(|writer| writer.salt) else { return Ok(()) };
         if let Some(segment) = self.segments.back_mut() {
@@ -304,8 +307,8 @@ impl Spool {
         self.after_durable = self.next_number();
     }
 
-    /// Discards all entries since the last successful sync. Their files take no more entries: after
-    /// a failed sync, pages of a file may be lost although later syncs succeed.
+    /// Discards all entries since the last successful sync. Nothing more is written to their files,
+    /// because after a failed sync, pages of a file may be lost although later syncs succeed.
     fn roll_back(&mut self) {
         self.queue.clear();
         self.first_unsynced = None;
@@ -332,8 +335,8 @@ impl Spool {
         }
     }
 
-    /// Removes the files of failed writes and of dropped entries. A file of a failed write could
-    /// hide entries of the next segment.
+    /// Removes files from failed writes and files with dropped entries. A file from a failed write
+    /// could hide entries in the next segment.
     fn remove_stale(&mut self) -> io::Result<()> {
         while let Some(name) = self.stale.last() {
             remove(&*self.disk, name)?;
@@ -365,7 +368,7 @@ impl Segment {
     }
 }
 
-/// Removes a file, unless it is gone.
+/// Removes a file, unless it is already gone.
 pub fn remove(disk: &dyn SpoolDisk, name: &str) -> io::Result<()> {
     match disk.remove(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
