@@ -1,4 +1,4 @@
-//! HTTP authentication of a client: basic, bearer, API key, or a custom header. Secrets come from
+//! HTTP client authentication: basic, bearer, API key, or a custom header. Secrets come from
 //! options or files and never appear in messages, because the process masks them.
 
 use crate::stamp::Stamp;
@@ -74,8 +74,8 @@ impl fmt::Debug for AuthOptions {
 }
 
 impl AuthOptions {
-    /// Returns the invalid options, as (JSON pointer below `auth`, "what is wrong; what to write
-    /// instead").
+    /// Returns the invalid options, as (JSON pointer relative to `auth`, "what is wrong; what to
+    /// use instead").
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         let (key, text, file) = match self {
@@ -118,7 +118,7 @@ impl AuthOptions {
         errors
     }
 
-    /// Returns the secret's file, if any, with its JSON pointer below `auth`.
+    /// Returns the secret's file, if any, with its JSON pointer relative to `auth`.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
         let (pointer, file) = match self {
             AuthOptions::Basic { password_file, .. } => ("/password_file", password_file),
@@ -129,7 +129,7 @@ impl AuthOptions {
         file.iter().map(|path| (pointer.to_owned(), path.clone())).collect()
     }
 
-    /// Builds the authentication. Reads no file yet.
+    /// Builds the authentication without reading any file yet.
     pub fn build(self) -> Auth {
         match self {
             AuthOptions::Basic { user, password, password_file } => {
@@ -148,7 +148,7 @@ impl AuthOptions {
     }
 }
 
-/// Returns why the name is invalid for a header that carries a secret.
+/// Returns the reason why the name is invalid for a header that carries a secret.
 fn name_error(name: &str) -> Option<String> {
     if !is_header_name(name) {
         return Some(format!("{name:?} is not a header name; use, for example, X-Api-Key"));
@@ -170,7 +170,7 @@ pub fn is_reserved_header(name: &str) -> bool {
     RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
-/// How a client authenticates itself.
+/// A client's authentication method.
 #[derive(Clone, Debug)]
 pub enum Auth {
     /// User name and password.
@@ -187,7 +187,7 @@ pub enum Auth {
     },
     /// An Elasticsearch API key.
     ApiKey {
-        /// The key as Elasticsearch encodes it.
+        /// The key in Elasticsearch's encoded form.
         key: Secret,
     },
     /// A custom header.
@@ -203,7 +203,7 @@ impl Auth {
     /// Returns the password, token or value.
     ///
     /// # Errors
-    /// If its file is unusable.
+    /// Returns an error if the secret's file is unusable.
     pub fn secret(&self) -> Result<Arc<str>, SecretError> {
         match self {
             Auth::Basic { password: secret, .. }
@@ -213,11 +213,11 @@ impl Auth {
         }
     }
 
-    /// Returns the name and the secret value of the header for the next request. It may read a
-    /// file.
+    /// Returns the header name and secret value for the next request. The call may read a file.
     ///
     /// # Errors
-    /// If the file of the secret is unusable; the message names it and says what to do.
+    /// Returns an error if the secret's file is unusable; the message names the file and says what
+    /// to do.
     pub fn header(&self) -> Result<(&str, String), SecretError> {
         Ok(match self {
             Auth::Basic { user, password } => {
@@ -232,7 +232,7 @@ impl Auth {
     }
 }
 
-/// The file of a secret is unusable.
+/// The error for an unusable secret file.
 #[derive(Debug, thiserror::Error)]
 #[error("the secret in {}: {what}", path.display())]
 pub struct SecretError {
@@ -242,7 +242,7 @@ pub struct SecretError {
     pub what: String,
 }
 
-/// A string that is never displayed: a literal, or the content of a file that is read again when it
+/// A string that is never displayed: a literal, or the content of a file that is reread when it
 /// changes.
 #[derive(Clone)]
 pub struct Secret(Arc<SecretSource>);
@@ -265,7 +265,7 @@ impl Secret {
         Secret(Arc::new(SecretSource::Literal(text.into())))
     }
 
-    /// Creates a secret stored in the file at `path`, without its trailing newline.
+    /// Creates a secret that is stored in the file at `path`. Its trailing newline is ignored.
     pub fn file(path: PathBuf) -> Secret {
         Secret(Arc::new(SecretSource::File(path, Mutex::default())))
     }
@@ -280,7 +280,8 @@ impl Secret {
     /// Returns the current secret.
     ///
     /// # Errors
-    /// If the file is unreadable, empty, longer than 64 KiB, or not one line of visible characters.
+    /// Returns an error if the file is unreadable, empty, longer than 64 KiB, or not a single line
+    /// of visible characters.
     pub fn text(&self) -> Result<Arc<str>, SecretError> {
         let (path, read) = match &*self.0 {
             SecretSource::Literal(text) => return Ok(text.clone()),
@@ -333,7 +334,7 @@ fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token)
 }
 
-/// Encodes as Base64 with padding.
+/// Returns the bytes in Base64, with padding.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

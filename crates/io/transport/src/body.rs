@@ -1,4 +1,4 @@
-//! A request body of several buffers, which are sent one after another without being joined.
+//! A request body made of several buffers, which are sent one after another without being joined.
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};

@@ -1,25 +1,27 @@
-//! Chooses among several addresses of one destination.
+//! Chooses among several addresses for one destination.
 
 use millstream_model::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The reciprocal of the jitter added to a requested pause: up to a third of it.
+/// Denominator of the jitter added to a requested pause: up to a third of it.
 const JITTER_DIVISOR: u32 = 3;
 
-/// The pause after a failure of an endpoint, in which it is skipped.
+/// The pause after an endpoint fails, during which it is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// The exponential backoff of the endpoint.
+    /// The endpoint's exponential backoff.
     Backoff,
-    /// The time that the endpoint requested, plus up to a third as jitter, because many clients get
-    /// the same request. At least the backoff, because the endpoint may request zero.
+    /// The delay that the endpoint asked for, plus up to a third of jitter, so that clients told to
+    /// wait equally long do not retry together. Never less than the backoff, because the endpoint
+    /// may ask for zero.
     Requested(Duration),
     /// Exactly this duration.
     Fixed(Duration),
 }
 
-/// The health of the endpoints, and the next one to use. Deterministic in the times passed in.
+/// The health of the endpoints, and the next one to use. Deterministic, given the times that are
+/// passed in.
 pub struct Endpoints {
     health: Vec<Health>,
     next: usize,
@@ -28,7 +30,7 @@ pub struct Endpoints {
 #[derive(Clone, Default)]
 struct Health {
     backoff: Backoff,
-    /// End of the pause in which the endpoint is skipped.
+    /// End of the pause during which the endpoint is skipped.
     until: Option<Instant>,
     /// Whether the endpoint requested the pause.
     is_requested: bool,
@@ -36,7 +38,7 @@ struct Health {
 
 impl Endpoints {
     /// Creates `count` healthy endpoints, at least one. The first choice is `first`, modulo their
-    /// number: lanes that start at different endpoints spread the load.
+    /// number, so that lanes that start at different endpoints spread the load.
     pub fn new(count: usize, first: usize) -> Endpoints {
         let count = count.max(1);
         Endpoints { health: vec![Health::default(); count], next: first % count }
@@ -46,7 +48,7 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// If no endpoint is healthy: the time when the first of them may be tried again.
+    /// Returns the time at which the first endpoint may be tried again, if no endpoint is healthy.
     pub fn choose(&mut self, now: Instant) -> Result<usize, Instant> {
         let count = self.health.len();
         let is_healthy = |index: &usize| self.health[*index].until.is_none_or(|until| until <= now);
@@ -57,7 +59,7 @@ impl Endpoints {
         Err(self.next_at(now))
     }
 
-    /// Returns the time when the next endpoint may be used: `now` if one is healthy.
+    /// Returns the time at which the next endpoint may be used, which is `now` if one is healthy.
     pub fn next_at(&self, now: Instant) -> Instant {
         self.health.iter().map(|health| health.until.unwrap_or(now).max(now)).min().unwrap_or(now)
     }
@@ -67,7 +69,8 @@ impl Endpoints {
         self.health[index] = Health::default();
     }
 
-    /// Marks an endpoint as failed, to be skipped for a pause. `random` determines the jitter.
+    /// Marks an endpoint as failed, so that it is skipped during a pause. `random` determines the
+    /// jitter.
     pub fn mark_failed(&mut self, index: usize, pause: Pause, random: u32, now: Instant) {
         let health = &mut self.health[index];
         let backoff = health.backoff.next(random);
@@ -83,8 +86,8 @@ impl Endpoints {
         health.until = Some(now + pause);
     }
 
-    /// Lets endpoints be tried at once, and restarts their backoff, except endpoints that requested
-    /// their pause.
+    /// Makes all endpoints available at once, and resets their backoff, except endpoints that
+    /// requested their pause.
     pub fn end_pauses(&mut self) {
         let ended = self.health.iter_mut().filter(|health| !health.is_requested);
         ended.for_each(|health| *health = Health::default());

@@ -23,12 +23,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Maximum bytes of a response body that are kept, which is enough for any error message. Without a
+/// Maximum bytes of a response body to keep, which is enough for any error message. Without a
 /// [`BodyReader`], a connection with a longer body is closed.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum time for the response body after the head, without a [`BodyReader`]. It is short because
-/// only the status matters.
+/// Maximum time for receiving the response body after the head, without a [`BodyReader`]. The time
+/// is short because only the status matters.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time for a kept connection to become ready. A response may arrive before the request has
@@ -41,24 +41,24 @@ const WITHOUT_TLS: &str = "use `http://`";
 /// Connection options and timeouts of a [`Client`].
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Timeout of a request, including the connect and the response.
+    /// Timeout for a request, including connecting and the response.
     pub timeout: Duration,
-    /// Timeout of the name lookup, the TCP connect and the TLS handshake together.
+    /// Timeout for the name lookup, the TCP connect and the TLS handshake together.
     pub connect_timeout: Duration,
-    /// TLS for `https`, consulted on each connect so that renewed certificates take effect.
+    /// TLS for `https`, queried on each connect so that renewed certificates take effect.
     pub tls: Arc<Tls>,
-    /// Proxies.
+    /// Proxy options.
     pub proxy: ProxyOptions,
 }
 
-/// A request. Cheap to clone.
+/// A request to send. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// The method.
     pub method: Method,
     /// Headers in addition to `Host` and `Content-Length`.
     pub headers: HeaderMap,
-    /// The body, as buffers.
+    /// The body, as a list of buffers.
     pub body: Vec<Bytes>,
 }
 
@@ -69,15 +69,15 @@ pub struct Response {
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The received part of the body, at most [`RESPONSE_BYTES_MAX`].
+    /// The received part of the body, at most [`RESPONSE_BYTES_MAX`] bytes.
     pub body: Bytes,
     /// Whether the whole body was received.
     pub is_complete: bool,
 }
 
-/// Receives the body of a response piece by piece, so that it may have any length.
+/// Receives a response body piece by piece, so that the body may have any length.
 pub trait BodyReader: Send {
-    /// Takes the next bytes. Returns whether it accepts more.
+    /// Takes the next bytes. Returns whether the reader accepts more.
     fn read(&mut self, bytes: &[u8]) -> bool;
 }
 
@@ -133,7 +133,7 @@ impl Client {
         Client { target, options, proxy, connection: None }
     }
 
-    /// Returns the URI that requests are sent to.
+    /// Returns the URI to which requests are sent.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -141,23 +141,23 @@ impl Client {
     /// Sends a request and waits for the response, whatever its status. Dropping the future closes
     /// the connection.
     ///
-    /// The endpoint may close a kept connection just as it is reused. The request is then sent
-    /// again over a new one.
+    /// The endpoint may close a kept connection just as it is reused. The request is then resent
+    /// over a new connection.
     ///
     /// # Errors
     ///
-    /// If the connect fails or the response times out.
+    /// Returns an error if the connect fails or the response times out.
     pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Response, SendError> {
         self.send_and_read(outgoing, None).await
     }
 
-    /// Sends a request like [`Client::send`], and passes the whole body of the response to the
-    /// `reader`, until the timeout of the request.
+    /// Sends a request like [`Client::send`], and passes the whole response body to the `reader`,
+    /// until the request times out.
     ///
     /// # Errors
     ///
-    /// If the connect fails or the response times out. A response whose body ends early is not an
-    /// error, but is marked as incomplete.
+    /// Returns an error if the connect fails or the response times out. A response whose body ends
+    /// early is not an error, but is marked as incomplete.
     pub async fn send_and_read(
         &mut self,
         outgoing: &Outgoing,
@@ -213,7 +213,7 @@ impl Client {
         }
     }
 
-    /// Returns the proxy that forwards the requests of a target without TLS.
+    /// Returns the proxy that forwards requests to a target without TLS.
     fn forwarder(&self) -> Option<&Proxy> {
         self.proxy.as_ref().ok()?.as_deref().filter(|_| !self.target.tls)
     }
@@ -225,7 +225,7 @@ impl Client {
         }
     }
 
-    /// Explains a connection error. With TLS 1.3 a rejected client certificate shows only when the
+    /// Explains a connection error. With TLS 1.3, a rejected client certificate shows only when the
     /// response is read.
     fn broken(&self, error: &hyper::Error) -> SendError {
         let mut io_errors =
@@ -274,7 +274,7 @@ impl Client {
 
     async fn dial(&self) -> Result<RecordedStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        // Each request detects a dead endpoint by its timeout, which is shorter. The kernel's
+        // Each request detects a dead endpoint through its own, shorter timeout. The kernel's
         // timeout covers idle connections.
         tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }
@@ -290,7 +290,7 @@ where
     Ok(Connection { requests, driver })
 }
 
-/// Reads the body of a response, and passes it to the `reader`.
+/// Reads a response body, and passes it to the `reader`.
 async fn read(
     response: hyper::Response<Incoming>,
     mut reader: Option<&mut dyn BodyReader>,
@@ -318,7 +318,7 @@ async fn read(
         }
         is_complete = true;
     };
-    // Without the end of its body, a response still has a status.
+    // Even if its body is incomplete, a response has a status.
     let _ = timeout_at(limit, reading).await;
     let (status, headers) = (head.status.as_u16(), head.headers);
     Response { status, headers, body: body.freeze(), is_complete }
@@ -336,7 +336,7 @@ fn broken(error: &hyper::Error) -> SendError {
     SendError::new("broken", message)
 }
 
-/// Returns the sources of an error, the nearest first.
+/// Returns the causes of an error, the nearest first.
 fn causes(error: &hyper::Error) -> Vec<&(dyn Error + 'static)> {
     let (mut found, mut next) = (Vec::new(), error.source());
     while let Some(cause) = next {

@@ -4,7 +4,7 @@
 //! A separate crate because it fences `unsafe`: one socket query that no library provides. The
 //! crate also keeps TLS out of the components.
 //!
-//! The crate is independent of the components: the sinks decide what is sent, and what a response
+//! The crate is independent of the components: the sinks decide what to send, and what a response
 //! means for the events in a request.
 
 pub mod auth;

@@ -1,4 +1,4 @@
-//! HTTP proxies, and the choice of the proxy for a target by options or environment variables.
+//! HTTP proxies, and the choice of the proxy for a target through options or environment variables.
 
 mod exceptions;
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 pub struct Proxy {
     /// Address of the proxy.
     pub target: Target,
-    /// Value of the header `Proxy-Authorization`, which is secret.
+    /// Value of the `Proxy-Authorization` header, which is secret.
     pub login: Option<HeaderValue>,
     /// Name of the option or variable that contains the address.
     pub named_by: &'static str,
@@ -38,11 +38,11 @@ impl fmt::Display for Proxy {
 const EXAMPLE: &str = "use, for example, http://proxy.example:3128";
 
 impl Proxy {
-    /// Parses the address of a proxy: an `http` or `https` URL, optionally with user and password.
-    /// Without a scheme, `http` is assumed. The password becomes a secret of the process.
+    /// Parses a proxy address: an `http` or `https` URL, optionally with user and password. Without
+    /// a scheme, `http` is assumed. The password becomes one of the process's secrets.
     ///
     /// # Errors
-    /// If the address is invalid. The message does not contain it.
+    /// Returns an error if the address is invalid. The message does not contain the address.
     pub fn parse(text: &str, named_by: &'static str) -> Result<Proxy, String> {
         let (scheme, rest) = text.trim().split_once("://").unwrap_or(("http", text.trim()));
         let scheme = scheme.to_ascii_lowercase();
@@ -63,7 +63,7 @@ impl Proxy {
     }
 }
 
-/// Returns the header for a user and a password, which are encoded as in a URL.
+/// Returns the header for a user and a password, which are percent-encoded as in a URL.
 fn basic(login: &str) -> HeaderValue {
     let decoded = |text: &str| secrets::percent_decoded(text).unwrap_or(text.to_owned());
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
@@ -76,23 +76,23 @@ fn basic(login: &str) -> HeaderValue {
     header
 }
 
-/// How the proxy of a connection is chosen.
+/// How a connection's proxy is chosen.
 #[derive(Clone, Debug, Default)]
 pub enum ProxyChoice {
-    /// By the environment variables.
+    /// Use the environment variables.
     #[default]
     Environment,
-    /// No proxy.
+    /// Use no proxy.
     Direct,
-    /// Always this proxy.
+    /// Always use this proxy.
     Always(Arc<Proxy>),
 }
 
 impl ProxyChoice {
-    /// Parses the option `proxy`: an address, or `none`.
+    /// Parses the `proxy` option: an address, or `none`.
     ///
     /// # Errors
-    /// If the option is neither. The message does not contain it.
+    /// Returns an error if the option is neither. The message does not contain the option.
     pub fn parse(option: Option<&str>) -> Result<ProxyChoice, String> {
         match option {
             None => Ok(ProxyChoice::Environment),
@@ -107,7 +107,7 @@ impl ProxyChoice {
     /// Returns the proxy for a target; [`None`] for a direct connection.
     ///
     /// # Errors
-    /// If the environment variable that determines the proxy is unusable.
+    /// Returns an error if the environment variable that determines the proxy is unusable.
     pub fn of(&self, target: &Target) -> Result<Option<Arc<Proxy>>, String> {
         static ENVIRONMENT: LazyLock<Environment> =
             LazyLock::new(|| Environment::read(&|name| std::env::var(name).ok()));
@@ -124,31 +124,32 @@ impl ProxyChoice {
 pub struct ProxyOptions {
     /// How the proxy is chosen.
     pub choice: ProxyChoice,
-    /// TLS with proxies whose address is `https`.
+    /// TLS for proxies with an `https` address.
     pub tls: Arc<Tls>,
 }
 
 impl ProxyOptions {
-    /// Creates options. Proxies are trusted by the authorities in `ca_file`, or by default by the
-    /// authorities of the system.
+    /// Creates proxy options. Proxies are trusted if an authority in `ca_file` has signed their
+    /// certificate; the default is the system's authorities.
     pub fn new(choice: ProxyChoice, ca_file: Option<PathBuf>) -> ProxyOptions {
         let tls = Tls::new(TlsFiles { ca_file, ..TlsFiles::default() });
         ProxyOptions { choice, tls: Arc::new(tls) }
     }
 }
 
-/// The environment variables about proxies.
+/// The proxy settings from environment variables.
 struct Environment {
     http: Variable,
     https: Variable,
     exceptions: Result<Exceptions, String>,
 }
 
-/// A proxy; [`None`] if no variable contains one, or the reason why the variable is unusable.
+/// A proxy; [`None`] if no variable contains one. The error is the reason why the variable is
+/// unusable.
 type Variable = Result<Option<Arc<Proxy>>, String>;
 
 impl Environment {
-    /// Reads the variables. Variables in upper case take precedence. An empty variable counts as
+    /// Reads the variables. Uppercase variables take precedence. An empty variable counts as
     /// absent.
     fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Environment {
         let text = |name: &str| lookup(name).filter(|text| !text.trim().is_empty());

@@ -1,16 +1,16 @@
-//! A rate limit: evenly spaced, without bursts.
+//! A rate limit: evenly spaced requests, without bursts.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A rate limiter. Deterministic in the times passed in.
+/// A rate limiter. Deterministic, given the times that are passed in.
 pub struct Rate {
     gap: Duration,
     next: Option<Instant>,
 }
 
 impl Rate {
-    /// Allows `per_second`, which must be positive; `None` disables the limit.
+    /// Allows `per_second` requests per second, which must be positive; `None` disables the limit.
     pub fn new(per_second: Option<f64>) -> Rate {
         let gap = per_second.and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
         Rate { gap: gap.unwrap_or_default(), next: None }

@@ -1,4 +1,4 @@
-//! A stream that can still read a response after the peer has closed it for writes.
+//! A stream that can still read a response after the peer has closed it for writing.
 //!
 //! A server that rejects a large request may respond and close before it has read the whole
 //! request; its kernel then resets the connection. The response is in the local receive buffer, but

@@ -1,4 +1,4 @@
-//! TCP connections that record their reads and writes. All connections of this crate have this
+//! TCP connections that record their reads and writes. All connections in this crate have this
 //! type.
 
 use millstream_recorder::record::{self, Subject};
@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A TCP connection that records its reads and writes. Each successful system call is one event
-/// with the returned number of bytes, 0 at the end of the stream. With TLS above, these are the
-/// encrypted bytes. A call that would block is not recorded.
+/// with the number of bytes returned, which is 0 at the end of the stream. If TLS is in use, these
+/// are encrypted bytes. A call that would block is not recorded.
 pub struct RecordedStream {
     stream: TcpStream,
     peer: Subject,

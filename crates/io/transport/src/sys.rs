@@ -1,10 +1,11 @@
-//! The only system call without a safe wrapper elsewhere. All `unsafe` of this crate is here.
+//! The only system call without a safe wrapper in another crate. All of this crate's `unsafe` code
+//! is here.
 
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Returns the bytes written to a connection that the peer's kernel has not acknowledged.
+/// Returns the number of bytes written to a connection that the peer's kernel has not acknowledged.
 pub fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes: c_int = 0;
     // SAFETY: SIOCOUTQ, which equals TIOCOUTQ, writes one int to the given address, a local.

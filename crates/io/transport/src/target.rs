@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Target {
     /// Whether the connection is encrypted.
     pub tls: bool,
-    /// Host name or address, without the brackets of IPv6.
+    /// Host name or address, without the brackets around an IPv6 address.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -19,7 +19,7 @@ pub struct Target {
     pub authority: String,
 }
 
-/// The reason a string is not a [`Target`], and what to write instead.
+/// The reason why a string is not a [`Target`], and what to use instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(pub String);
@@ -29,8 +29,8 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If the text is not an absolute URI, has another scheme, or contains a user and a password,
-    /// which would be visible in messages.
+    /// Returns an error if the text is not an absolute URI, has another scheme, or contains a user
+    /// and a password, which would be visible in messages.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let error = |text: &str| Err(TargetError(text.to_owned()));
         // The error does not show the text, because it may contain a password.
@@ -68,7 +68,7 @@ fn path(uri: &Uri) -> String {
     format!("{slash}{}", uri.path_and_query().map_or("/", |path| path.as_str()))
 }
 
-/// Returns the host without the brackets of IPv6, and the port.
+/// Returns the host without the brackets around an IPv6 address, and the port.
 fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u16), String> {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     if host.is_empty() {

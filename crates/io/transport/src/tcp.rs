@@ -1,4 +1,4 @@
-//! TCP connections, with or without TLS, that track what the peer's kernel has acknowledged.
+//! TCP connections, with or without TLS, that track which bytes the peer's kernel has acknowledged.
 
 use crate::recorded_stream::RecordedStream;
 use crate::sys;
@@ -23,13 +23,14 @@ use tokio_rustls::client::TlsStream;
 /// Idle time before the first keepalive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// Interval of keepalive probes.
+/// Interval between keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Unanswered probes after which the peer is considered dead.
+/// Number of unanswered probes after which the peer is considered dead.
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Maximum of TCP_USER_TIMEOUT in milliseconds, a signed number in the kernel: 24.8 days.
+/// Maximum value of TCP_USER_TIMEOUT in milliseconds, which is a signed number in the kernel: 24.8
+/// days.
 const USER_TIMEOUT_MS_MAX: u32 = i32::MAX as u32;
 
 /// Advice on how to connect to an address without TLS, for errors.
@@ -40,7 +41,7 @@ pub const WITHOUT_TLS: &str = "remove `tls`";
 pub struct Address {
     /// Host name or IP address, without brackets.
     pub host: String,
-    /// Port.
+    /// TCP port.
     pub port: u16,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The error of a failed connect. The caller knows the address.
+/// The error of a failed connect. The message omits the address, which the caller adds.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address.
@@ -117,15 +118,15 @@ pub struct Connection {
     pub meter: Meter,
 }
 
-/// Counts the bytes of a connection on the wire.
+/// Counts a connection's bytes on the wire.
 pub struct Meter {
-    /// A second handle to the socket, as TLS owns the first.
+    /// A second handle to the socket, because TLS owns the first one.
     socket: OwnedFd,
     written: Arc<AtomicU64>,
 }
 
 impl Meter {
-    /// Returns the bytes passed to our kernel so far.
+    /// Returns the number of bytes passed to the local kernel so far.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
@@ -134,7 +135,7 @@ impl Meter {
     /// not have read them yet.
     ///
     /// # Errors
-    /// If the system does not report the number.
+    /// Returns an error if the system does not report the number.
     pub fn acknowledged(&self) -> io::Result<u64> {
         // In this order, a concurrent write makes the result too small, never too large.
         let written = self.written();
@@ -147,7 +148,7 @@ impl Meter {
 /// unacknowledged before the peer counts as dead.
 ///
 /// # Errors
-/// Any [`ConnectError`].
+/// Returns any [`ConnectError`].
 pub async fn connect(
     address: &Address,
     tls: Option<&Arc<Tls>>,
@@ -176,7 +177,7 @@ pub async fn connect(
 /// time. `within` and `silence` have the same meaning as in [`connect`].
 ///
 /// # Errors
-/// Any [`ConnectError`] that does not concern TLS.
+/// Returns any [`ConnectError`] that does not concern TLS.
 pub(crate) async fn dial(
     host: (&str, u16),
     within: Duration,
@@ -200,8 +201,8 @@ pub(crate) async fn dial(
 }
 
 /// Makes the kernel fail the connection if the peer is dead, or acknowledges nothing for longer
-/// than `silence`, at most 24.8 days. An option that the kernel rejects is logged at debug level,
-/// because the connection works without it.
+/// than `silence`, at most 24.8 days. If the kernel rejects an option, this is logged at debug
+/// level, because the connection works without it.
 pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     let silence_ms =
         u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(USER_TIMEOUT_MS_MAX);
@@ -223,11 +224,11 @@ pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     }
 }
 
-/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread.
-/// `without_tls` tells in errors how to connect without TLS.
+/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread. Errors
+/// include `without_tls`, the advice on how to connect without TLS.
 ///
 /// # Errors
-/// Any [`ConnectError`] that concerns TLS.
+/// Returns any [`ConnectError`] that concerns TLS.
 pub(crate) async fn encrypt<S: Stream>(
     stream: S,
     host: &str,

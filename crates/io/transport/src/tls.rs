@@ -61,7 +61,7 @@ impl Default for TlsFiles {
 }
 
 impl TlsFiles {
-    /// Returns the invalid options, as (JSON pointer below `tls`, "what is wrong; what to write
+    /// Returns the invalid options, as (JSON pointer relative to `tls`, "what is wrong; what to use
     /// instead").
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
@@ -85,7 +85,7 @@ impl TlsFiles {
         errors
     }
 
-    /// Returns the fingerprints in the option `pin`.
+    /// Returns the fingerprints in the `pin` option.
     fn pins(&self) -> Result<Vec<Pin>, OptionError> {
         let Some(option) = &self.pin else { return Ok(Vec::new()) };
         if option.texts().is_empty() {
@@ -97,7 +97,7 @@ impl TlsFiles {
         option.texts().iter().map(parse).collect()
     }
 
-    /// Returns the configured files, each with its JSON pointer below `tls`.
+    /// Returns the configured files, each with its JSON pointer relative to `tls`.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
         let all = [
             ("/ca_file", &self.ca_file),
@@ -110,7 +110,7 @@ impl TlsFiles {
     }
 }
 
-/// A reason why TLS is unusable. Each message names the file and says what to do.
+/// The reason why TLS is unusable. Each message names the file and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is unreadable.
@@ -118,9 +118,9 @@ pub enum TlsError {
     Read {
         /// The option that names the file.
         option: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The error.
+        /// The I/O error.
         error: io::Error,
     },
     /// A file has unusable contents.
@@ -128,7 +128,7 @@ pub enum TlsError {
     Content {
         /// The option that names the file.
         option: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong, and what to do.
         what: String,
@@ -146,7 +146,8 @@ pub enum TlsError {
 /// Builds a TLS configuration from these options. Reads the files.
 ///
 /// # Errors
-/// If a file is missing or has unusable contents, or the key does not match the certificate.
+/// Returns an error if a file is missing or has unusable contents, or the key does not match the
+/// certificate.
 pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -247,7 +248,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// TLS for the connections of one component. Its files are read again when they change.
+/// TLS for one component's connections. Its files are reread when they change.
 pub struct Tls {
     files: TlsFiles,
     state: Mutex<State>,
@@ -256,24 +257,24 @@ pub struct Tls {
 #[derive(Default)]
 struct State {
     config: Option<Arc<ClientConfig>>,
-    /// The stamps of the files behind `config`; [`None`] if it must be rebuilt.
+    /// The stamps of the files from which `config` was built; [`None`] if it must be rebuilt.
     stamps: Option<Vec<Stamp>>,
     /// The last logged warning about unusable files.
     warned: Option<String>,
 }
 
 impl Tls {
-    /// Creates TLS with these options. Reads no file yet.
+    /// Creates TLS with these options without reading any file yet.
     pub fn new(files: TlsFiles) -> Tls {
         Tls { files, state: Mutex::default() }
     }
 
     /// Returns the configuration for the next connection. Reads changed files, which may block on
-    /// disk. If the files have become unusable, as in the middle of a replacement, the previous
-    /// configuration stays in use and a warning is logged.
+    /// disk. If the files have become unusable, for example in the middle of a replacement, the
+    /// previous configuration stays in use and a warning is logged.
     ///
     /// # Errors
-    /// The errors of [`client_config`], until it has succeeded once.
+    /// Returns the errors of [`client_config`], until it has succeeded once.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let mut state = self.state.lock();
         let stamps = self.stamps();
@@ -328,7 +329,7 @@ impl Tls {
     /// Returns the server name to request from `host`.
     ///
     /// # Errors
-    /// If `host` is neither a host name nor an IP address.
+    /// Returns an error if `host` is neither a host name nor an IP address.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         let name = self.files.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).map_err(|_| {
@@ -336,7 +337,7 @@ impl Tls {
         })
     }
 
-    /// Explains a failed connection to `host` if the cause is TLS. `without_tls` says how to
+    /// Explains a failed connection to `host` if TLS is the cause. `without_tls` says how to
     /// connect without TLS.
     pub fn explain(&self, error: &io::Error, host: &str, without_tls: &str) -> Option<String> {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;

@@ -101,7 +101,7 @@ fn refused(proxy: &Proxy, target: &Target, status: StatusCode) -> SendError {
     }
 }
 
-/// Explains the response 407 of a proxy.
+/// Explains a proxy's 407 response.
 pub fn login_required(proxy: &Proxy) -> SendError {
     let advice = match proxy.login {
         Some(_) => "check the user and the password",

@@ -1,4 +1,4 @@
-//! The variable `NO_PROXY`, which lists targets to connect to directly.
+//! The `NO_PROXY` variable, which lists targets to connect to directly.
 
 use crate::target::Target;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ struct Exception {
     port: Option<u16>,
 }
 
-/// The hosts of an entry.
+/// The hosts to which an entry applies.
 #[derive(Debug, PartialEq, Eq)]
 enum Hosts {
     All,
@@ -30,10 +30,10 @@ enum Hosts {
 }
 
 impl Exceptions {
-    /// Parses the variable: entries that are separated by commas or white space.
+    /// Parses the variable, whose entries are separated by commas or whitespace.
     ///
     /// # Errors
-    /// If an entry looks like a network or a port but is invalid.
+    /// Returns an error if an entry looks like a network or a port but is invalid.
     pub fn parse(text: &str) -> Result<Exceptions, String> {
         let entries = text.split([',', ' ', '\t', '\n']).filter(|entry| !entry.is_empty());
         entries.map(exception).collect::<Result<_, _>>().map(Exceptions)
@@ -67,7 +67,7 @@ impl Hosts {
     }
 }
 
-/// Returns the family of an address, and the first bits of the address.
+/// Returns whether an address is IPv4 or IPv6, and the first bits of the address.
 fn prefix(address: IpAddr, bits: u8) -> (bool, u128) {
     let (number, width): (u128, u8) = match address {
         IpAddr::V4(address) => (address.to_bits().into(), 32),

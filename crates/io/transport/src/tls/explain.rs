@@ -9,7 +9,7 @@ use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// Explains an error of a connection to `host`. `without_tls` says how to connect without TLS.
+/// Explains a connection error with `host`. `without_tls` says how to connect without TLS.
 pub fn explain(error: &Error, host: &str, files: &TlsFiles, without_tls: &str) -> String {
     match error {
         Error::InvalidCertificate(error) => certificate(error, host, files),
@@ -64,7 +64,7 @@ fn certificate(error: &CertificateError, host: &str, files: &TlsFiles) -> String
     }
 }
 
-/// Explains an error of the verifier of this crate.
+/// Explains an error from this crate's verifier.
 fn of_verifier(error: &OtherError, host: &str, files: &TlsFiles) -> String {
     if let Some(mismatch) = error.0.downcast_ref::<PinMismatch>() {
         return format!(

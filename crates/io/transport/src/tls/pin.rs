@@ -1,4 +1,4 @@
-//! Fingerprints of certificates and public keys that the option `tls.pin` names.
+//! Fingerprints of certificates and public keys in the `tls.pin` option.
 
 use crate::auth::base64;
 use rustls::pki_types::CertificateDer;
@@ -19,7 +19,7 @@ pub enum PinOption {
 }
 
 impl PinOption {
-    /// Returns the fingerprints as they are written in the options.
+    /// Returns the fingerprints as written in the options.
     pub fn texts(&self) -> &[String] {
         match self {
             PinOption::One(text) => std::slice::from_ref(text),
@@ -28,14 +28,14 @@ impl PinOption {
     }
 }
 
-/// A fingerprint: the SHA-256 hash of a certificate or of its public key. Displayed as it is written
-/// in the options.
+/// A fingerprint: the SHA-256 hash of a certificate or of its public key. Displayed as it is
+/// written in the options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pin {
-    /// Hash of a certificate in DER, as lower-case hex, as printed by
-    /// `openssl x509 -fingerprint -sha256` and Elasticsearch.
+    /// Hash of a DER certificate, as lowercase hex, as printed by `openssl x509 -fingerprint
+    /// -sha256` and Elasticsearch.
     Certificate(String),
-    /// Hash of a public key in DER (SPKI), as Base64, as accepted by `curl --pinnedpubkey`.
+    /// Hash of a DER public key (SPKI), as Base64, as accepted by `curl --pinnedpubkey`.
     PublicKey(String),
 }
 
@@ -49,7 +49,7 @@ impl Pin {
     /// `sha256:` or with the prefix that `openssl` prints.
     ///
     /// # Errors
-    /// If it is in none of the forms; the message says what to write.
+    /// Returns an error if the text has none of these forms; the message says what to use.
     pub fn parse(text: &str) -> Result<Pin, String> {
         let text = text.trim();
         if let Some(hash) = text.strip_prefix("sha256//") {
@@ -72,14 +72,14 @@ impl Pin {
         Pin::Certificate(hash.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Returns the fingerprint of the public key of a certificate.
+    /// Returns the fingerprint of a certificate's public key.
     pub fn of_key(certificate: &ParsedCertificate<'_>) -> Pin {
         Pin::PublicKey(base64(&Sha256::digest(certificate.subject_public_key_info())))
     }
 }
 
-/// Returns the hash of a certificate without the prefix `sha256:`, or without the prefix
-/// `sha256 Fingerprint=` of openssl, whose case depends on its release.
+/// Returns a certificate hash without the prefix `sha256:`, or without the prefix `sha256
+/// Fingerprint=` that openssl prints, whose case depends on its release.
 fn without_prefix(text: &str) -> &str {
     match text.split_once('=') {
         Some((name, hash)) if name.trim().eq_ignore_ascii_case("sha256 fingerprint") => hash.trim(),
@@ -106,7 +106,7 @@ fn is_base64_hash(text: &str) -> bool {
         && digits.ends_with(|last| "AEIMQUYcgkosw048".contains(last))
 }
 
-/// No certificate of the server has one of the fingerprints.
+/// The error if no certificate of the server matches one of the fingerprints.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its fingerprint is {certificate}, and the fingerprint of its public key is {key}, but `pin` \
@@ -118,7 +118,7 @@ pub struct PinMismatch {
     pub certificate: Pin,
     /// Fingerprint of the server's public key.
     pub key: Pin,
-    /// Fingerprints in the options.
+    /// Fingerprints from the options.
     pub expected: Vec<Pin>,
 }
 

@@ -1,4 +1,4 @@
-//! The verifier of server certificates by authorities, identity and fingerprints.
+//! The verifier for server certificates, which checks authorities, identity and fingerprints.
 
 use super::pin::{Pin, PinMismatch};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -11,28 +11,28 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// The checks of a server's certificate. A check without a value is skipped.
+/// The checks for a server's certificate. A check without a value is skipped.
 #[derive(Debug)]
 pub struct Verifier {
     /// The trusted certificates.
     pub trusted: Option<Trusted>,
-    /// The fingerprints. If there are any, the certificate must have one of them.
+    /// The pinned fingerprints. If there are any, the certificate must match one of them.
     pub pins: Vec<Pin>,
     /// `false` accepts an expired certificate that is pinned. In this case, only the server's
     /// certificate is compared, not its issuers.
     pub checks_validity: bool,
     /// Whether the certificate must match the requested name.
     pub checks_name: bool,
-    /// The algorithms of signatures.
+    /// The signature algorithms.
     pub provider: Arc<CryptoProvider>,
 }
 
-/// Certificates that are trusted.
+/// The trusted certificates.
 #[derive(Debug)]
 pub struct Trusted {
     /// The authorities that may have signed a server's certificate.
     pub authorities: RootCertStore,
-    /// Certificates that the server may have directly: the certificates in `ca_file`, as with
+    /// Server certificates that are trusted directly: the certificates in `ca_file`, as with
     /// OpenSSL.
     pub servers: Vec<CertificateDer<'static>>,
 }
@@ -45,7 +45,7 @@ struct Presented<'c> {
     now: UnixTime,
 }
 
-/// Neither the certificate of the server nor its issuer is trusted.
+/// The error if neither the server's certificate nor its issuer is trusted.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not trusted")]
 pub struct Untrusted {
@@ -55,9 +55,9 @@ pub struct Untrusted {
     pub is_authority: bool,
 }
 
-/// Returns whether the error says that a server uses the certificate of an authority.
+/// Returns whether the error says that a server uses an authority's certificate.
 fn is_authority_as_server(error: &CertificateError) -> bool {
-    // rustls does not export the error type of webpki.
+    // rustls does not export webpki's error type.
     matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
 }
 
@@ -79,8 +79,8 @@ impl Verifier {
 
     /// Checks that the server's certificate is valid now. Does not check the signature.
     fn check_validity(&self, seen: &Presented<'_>) -> Result<(), Error> {
-        // Without any authority, the check fails at the missing issuer, which it reaches after the
-        // validity period.
+        // Without any authority, the check fails because of the missing issuer, which it reaches
+        // after the validity period.
         match self.check_chain(seen, &[], &RootCertStore::empty()) {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => Ok(()),
             Err(Error::InvalidCertificate(error)) if is_authority_as_server(&error) => Ok(()),
@@ -119,7 +119,7 @@ impl Verifier {
     }
 }
 
-/// Adds the fingerprint of the certificate to the error if its issuer is not trusted.
+/// Adds the certificate's fingerprint to the error if its issuer is not trusted.
 fn name_untrusted(error: Error, end_entity: &CertificateDer<'_>) -> Error {
     use CertificateError::{BadSignature, UnknownIssuer};
     let is_authority = match &error {
@@ -157,7 +157,7 @@ impl ServerCertVerifier for Verifier {
         Ok(ServerCertVerified::assertion())
     }
 
-    // Even if its certificate is not checked, the endpoint proves that it holds the key.
+    // Even if the endpoint's certificate is not checked, the endpoint proves that it has the key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
