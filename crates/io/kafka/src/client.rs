@@ -20,10 +20,10 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct OpenError(pub String);
 
-/// An error of a broker, or of the connection to it.
+/// An error from a broker, or from the connection to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientError {
-    /// The code.
+    /// The error code.
     pub code: ErrorCode,
     /// The error as text.
     pub message: String,
@@ -36,23 +36,23 @@ impl From<KafkaError> for ClientError {
     }
 }
 
-/// Receives librdkafka's logs, errors and statistics, and reads the token of SASL OAUTHBEARER.
+/// Receives librdkafka's logs, errors and statistics, and reads the SASL OAUTHBEARER token.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     last_error: Mutex<Option<ClientError>>,
     token_file: Option<PathBuf>,
-    /// Text of the last token. It is masked in messages of a broker.
+    /// Text of the last token. The token is masked in broker messages.
     token: Mutex<String>,
     traffic: Traffic,
 }
 
 impl Callbacks {
-    /// Creates the callbacks of a client that logs in with the token in this file.
+    /// Creates the callbacks for a client that logs in with the token in this file.
     pub fn new(token_file: Option<PathBuf>) -> Callbacks {
         Callbacks { token_file, ..Callbacks::default() }
     }
 
-    /// Logs a line of the library.
+    /// Logs a message from the library.
     pub fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         log::debug!("librdkafka {level:?} {facility}: {}", self.masked(message));
     }
@@ -62,16 +62,17 @@ impl Callbacks {
         self.traffic.record(json);
     }
 
-    /// Takes the time for which broker quotas delayed requests since the last call.
+    /// Returns how long broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         self.traffic.take_throttled()
     }
 
-    /// Keeps an error until it is taken.
+    /// Stores an error until it is taken.
     pub fn error(&self, error: &KafkaError, reason: &str) {
         let reason = self.masked(reason);
         log::debug!("librdkafka {error}: {reason}");
-        // The last broker's error is more informative than the error that all brokers are down.
+        // A single broker's last error is more informative than the error that all brokers are
+        // down.
         let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
         let mut last_error = self.last_error();
         if code != ErrorCode::AllBrokersDown || last_error.is_none() {
@@ -87,7 +88,7 @@ impl Callbacks {
     /// Reads the token file.
     ///
     /// # Errors
-    /// No file is configured, or it cannot be read.
+    /// Returns an error if no file is configured, or it cannot be read.
     pub fn token(&self) -> Result<OAuthToken, Box<dyn Error>> {
         let read = self.read_token();
         if let Err(error) = &read {
@@ -98,7 +99,7 @@ impl Callbacks {
         Ok(OAuthToken { token: text, principal_name: principal, lifetime_ms })
     }
 
-    /// Returns a text without the token.
+    /// Returns a text with the token masked.
     fn masked(&self, text: &str) -> String {
         let token = self.token.lock();
         if token.is_empty() { text.to_owned() } else { text.replace(&**token, "REDACTED") }

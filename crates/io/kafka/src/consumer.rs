@@ -1,11 +1,11 @@
-//! A librdkafka consumer whose records come through a separate queue.
+//! A librdkafka consumer whose records arrive through a separate queue.
 //!
-//! The library has one queue per partition and forwards all of them to the queue of the consumer.
-//! This module forwards them to a data queue instead, so that events of the group are served while
-//! no record is taken. A full data queue stops the fetchers, and the member stays in its group.
+//! The library has one queue per partition and forwards all of them to the consumer's queue. This
+//! module forwards them to a data queue instead, so that group events are served while no record is
+//! taken. A full data queue stops the fetchers, and the member stays in its group.
 //!
-//! A rebalance is an event like the others. The library waits until [`Consumer::assign`] or
-//! [`Consumer::unassign`] answers it.
+//! A rebalance is an ordinary event. The library waits until [`Consumer::assign`] or
+//! [`Consumer::unassign`] responds to it.
 
 mod fetched;
 mod topic_state;
@@ -36,19 +36,19 @@ use std::time::{Duration, Instant};
 /// Maximum number of events that a call serves, including logs.
 const EVENTS_PER_CALL: usize = 8;
 
-/// Maximum time that closing a client waits until its records are released.
+/// Maximum time that closing a client waits for its records to be released.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// A partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicPartition {
-    /// The topic.
+    /// Name of the topic.
     pub topic: Arc<str>,
     /// Number of the partition.
     pub partition: i32,
 }
 
-/// A position that the broker knows.
+/// A position that the broker can look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The first record.
@@ -62,16 +62,16 @@ pub enum Place {
 /// An event of the group or of the client.
 #[derive(Debug)]
 pub enum Event {
-    /// The group assigns these partitions. Answer with [`Consumer::assign`].
+    /// The group assigns these partitions. Respond with [`Consumer::assign`].
     Assign(Vec<TopicPartition>),
-    /// The group revokes these partitions. Answer with [`Consumer::unassign`].
+    /// The group revokes these partitions. Respond with [`Consumer::unassign`].
     Revoke {
-        /// The partitions.
+        /// The revoked partitions.
         partitions: Vec<TopicPartition>,
         /// Whether another member may already own the partitions, so that nothing can be committed.
         is_lost: bool,
     },
-    /// The answer to a commit.
+    /// The response to a commit.
     Committed(Result<(), ClientError>),
     /// An error. The client continues.
     Error(ClientError),
@@ -84,7 +84,7 @@ pub struct Consumer(Arc<Inner>);
 struct Inner {
     // The queues must be declared before the client, so that they are destroyed first.
     data: Queue,
-    /// Answers to commits.
+    /// Responses to commits.
     commits: Queue,
     client: BaseConsumer<Context>,
 }
@@ -93,11 +93,11 @@ struct Inner {
 struct Context {
     callbacks: Callbacks,
     events: Mutex<VecDeque<Event>>,
-    /// Whether rebalances are answered at once, because no thread handles them any more.
+    /// Whether to respond to rebalances at once, because no thread handles them any more.
     is_closing: AtomicBool,
 }
 
-/// A queue of librdkafka.
+/// A librdkafka queue.
 struct Queue(NonNull<c::rd_kafka_queue_t>);
 
 // SAFETY: librdkafka's queues may be used from any thread.
@@ -169,7 +169,7 @@ impl Consumer {
     /// connects in the background. For SASL OAUTHBEARER, it uses the token in `token_file`.
     ///
     /// # Errors
-    /// If a setting is invalid.
+    /// Returns an error if a setting is invalid.
     pub fn open(
         settings: &[(String, String)],
         token_file: Option<PathBuf>,
@@ -199,14 +199,14 @@ impl Consumer {
     /// Subscribes to topics by name; a name that begins with `^` is a regular expression.
     ///
     /// # Errors
-    /// An expression is invalid.
+    /// Returns an error if a regular expression is invalid.
     pub fn subscribe(&self, topics: &[&str]) -> Result<(), String> {
         self.0.client.subscribe(topics).map_err(|error| error.to_string())
     }
 
-    /// Serves the events of the group for at most `timeout`, and returns the events that occurred.
+    /// Serves the group's events for at most `timeout`, and returns the events that occurred.
     pub fn serve(&self, timeout: Duration) -> Vec<Event> {
-        // A poll serves one event. Errors also reach the context, with a better text, and records
+        // Each poll serves one event. Errors also reach the context, with better text, and records
         // arrive through the other queue.
         for timeout in std::iter::once(timeout).chain([Duration::ZERO; EVENTS_PER_CALL - 1]) {
             if let Some(Ok(message)) = self.0.client.poll(timeout) {
@@ -219,12 +219,12 @@ impl Consumer {
         self.0.client.context().events.lock().drain(..).collect()
     }
 
-    /// Takes up to `max` records, and waits up to `timeout` for the first.
+    /// Takes up to `max` records, and waits up to `timeout` for the first one.
     pub fn fetch(&self, max: usize, timeout: Duration) -> Fetched {
         Fetched::take(self.clone(), max, timeout)
     }
 
-    /// Takes the time for which broker quotas delayed requests since the last call.
+    /// Returns how long broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         self.0.client.context().callbacks.take_throttled()
     }
@@ -232,7 +232,7 @@ impl Consumer {
     /// Returns the offsets that the group has committed.
     ///
     /// # Errors
-    /// The brokers do not answer within `timeout`, or refuse the request.
+    /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
     pub fn committed(
         &self,
         of: &[TopicPartition],
@@ -245,7 +245,7 @@ impl Consumer {
     /// Returns the offset of a place in each partition; `None` for a time after the last record.
     ///
     /// # Errors
-    /// The brokers do not answer within `timeout`, or refuse the request.
+    /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
     pub fn find(
         &self,
         of: &[TopicPartition],
@@ -261,7 +261,7 @@ impl Consumer {
         offsets(&self.0.client.offsets_for_times(list, timeout)?, of)
     }
 
-    /// Returns the end of a partition as of the last fetch; `None` before the first fetch.
+    /// Returns the end of a partition at the last fetch; `None` before the first fetch.
     pub fn known_end(&self, of: &TopicPartition) -> Option<u64> {
         let topic = CString::new(&*of.topic).ok()?;
         let (mut low, mut high) = (0, 0);
@@ -279,11 +279,11 @@ impl Consumer {
         if is_ok { u64::try_from(high).ok() } else { None }
     }
 
-    /// Reads partitions from these offsets on. If the group rebalances cooperatively, they are read
-    /// in addition to others, otherwise instead of them.
+    /// Starts to read partitions at these offsets. If the group rebalances cooperatively, the
+    /// partitions are read in addition to others, otherwise instead of them.
     ///
     /// # Errors
-    /// The group is in another state.
+    /// Returns an error if the group is in another state.
     pub fn assign(&self, to: &[(TopicPartition, u64)]) -> Result<(), ClientError> {
         to.iter().for_each(|(partition, _)| self.forward(partition));
         let offset = |offset: u64| Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
@@ -295,7 +295,7 @@ impl Consumer {
     /// partitions.
     ///
     /// # Errors
-    /// The group is in another state.
+    /// Returns an error if the group is in another state.
     pub fn unassign(&self, from: &[TopicPartition]) -> Result<(), ClientError> {
         let list = list(from.iter().map(|partition| (partition, Offset::Invalid)))?;
         Ok(unassign(&self.0.client, &list)?)
@@ -306,10 +306,10 @@ impl Consumer {
         matches!(self.0.client.rebalance_protocol(), RebalanceProtocol::Cooperative)
     }
 
-    /// Starts a commit. Its answer arrives as an event.
+    /// Starts a commit. Its response arrives as an event.
     ///
     /// # Errors
-    /// The client cannot send the commit.
+    /// Returns an error if the client cannot send the commit.
     pub fn commit(&self, offsets: &[(TopicPartition, u64)]) -> Result<(), ClientError> {
         let offset = |offset: u64| Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
         let list = list(offsets.iter().map(|(partition, at)| (partition, offset(*at))))?;
@@ -322,7 +322,7 @@ impl Consumer {
         answer(code)
     }
 
-    /// Takes the answer to a commit.
+    /// Takes the response to a commit.
     fn commit_answer(&self) -> Option<Result<(), ClientError>> {
         // SAFETY: the queue is alive; its event is read, then destroyed once.
         unsafe {
@@ -334,7 +334,7 @@ impl Consumer {
         }
     }
 
-    /// Returns the id of the cluster; `None` if no broker answers within `timeout`.
+    /// Returns the cluster id; `None` if no broker responds within `timeout`.
     pub fn cluster_id(&self, timeout: Duration) -> Option<String> {
         self.0.client.client().fetch_cluster_id(timeout)
     }
@@ -342,7 +342,7 @@ impl Consumer {
     /// Returns the state of each topic according to the brokers.
     ///
     /// # Errors
-    /// The brokers do not answer within `timeout`, or refuse the request.
+    /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
     pub fn describe(
         &self,
         topics: &[Arc<str>],
@@ -351,8 +351,8 @@ impl Consumer {
         topic_state::fetch(self, topics, timeout)
     }
 
-    /// Leaves the group after all its records are released, at the latest after a second. Answers
-    /// pending rebalances.
+    /// Leaves the group after all its records are released, or after a second at the latest.
+    /// Responds to pending rebalances.
     pub fn close(self) {
         self.0.client.context().is_closing.store(true, Ordering::Release);
         for event in self.0.client.context().events.lock().drain(..) {
@@ -364,21 +364,21 @@ impl Consumer {
             };
             answered.unwrap_or_else(|error| log::debug!("closing a consumer: {}", error.message));
         }
-        // The client leaves the group when the last reference drops.
+        // The client leaves the group when the last reference is dropped.
         let begun = Instant::now();
         while Arc::strong_count(&self.0) > 1 && begun.elapsed() < CLOSE_WAIT {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Forwards the records of a partition to the data queue. The library drops the forwarding some
-    /// time after a partition is unassigned, so a partition that is assigned again at once must be
+    /// Forwards a partition's records to the data queue. The library stops forwarding some time
+    /// after a partition is unassigned, so a partition that is assigned again at once must be
     /// forwarded again. Does nothing if the partition is already forwarded.
     pub fn forward(&self, partition: &TopicPartition) {
         let Ok(topic) = CString::new(&*partition.topic) else { return };
         let partition = partition.partition;
         // SAFETY: the client is alive and the name is a C string. The reference to the queue is
-        // released when `Queue` drops, and the data queue outlives the call.
+        // released when `Queue` is dropped, and the data queue outlives the call.
         unsafe {
             let queue = c::rd_kafka_queue_get_partition(self.native(), topic.as_ptr(), partition);
             if let Some(queue) = NonNull::new(queue).map(Queue) {
@@ -412,7 +412,7 @@ fn unassign(client: &BaseConsumer<Context>, list: &TopicPartitionList) -> KafkaR
     }
 }
 
-/// Converts a code of the library to a result.
+/// Converts an error code from the library to a result.
 fn answer(code: c::rd_kafka_resp_err_t) -> Result<(), ClientError> {
     if code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
         return Ok(());

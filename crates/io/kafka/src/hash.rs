@@ -1,4 +1,4 @@
-//! Maps keys to partitions like other Kafka clients do.
+//! Maps keys to partitions as other Kafka clients do.
 
 use rdkafka::bindings::{
     rd_kafka_msg_partitioner_consistent, rd_kafka_msg_partitioner_fnv1a,
@@ -9,16 +9,16 @@ use std::ptr::{null, null_mut};
 /// A hash that maps keys to partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyHash {
-    /// The default of Kafka's Java client.
+    /// The default in Kafka's Java client.
     Murmur2,
-    /// The hash of librdkafka's default partitioner.
+    /// The hash in librdkafka's default partitioner.
     Crc32,
-    /// The default of Sarama, a Go client.
+    /// The default in Sarama, a Go client.
     Fnv1a,
 }
 
 impl KeyHash {
-    /// Returns the partition of `key`. `partitions` is their number, at least one.
+    /// Returns the partition for `key`. `partitions` is the number of partitions, at least one.
     pub fn partition(self, key: &[u8], partitions: i32) -> i32 {
         let hash = match self {
             KeyHash::Murmur2 => rd_kafka_msg_partitioner_murmur2,
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn partitions_match_those_of_other_clients() {
-        // Test vectors for murmur2 from Kafka (UtilsTest), as partitions of 1,000.
+        // Test vectors for murmur2 from Kafka (UtilsTest), as partitions out of 1,000.
         let java = |key: &str, hash: i32| {
             let expected = (hash & 0x7fff_ffff) % 1000;
             assert_eq!(KeyHash::Murmur2.partition(key.as_bytes(), 1000), expected, "{key}");

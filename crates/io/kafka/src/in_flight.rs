@@ -17,15 +17,15 @@ pub struct Receipt {
 /// A failed record.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// The record.
+    /// Id of the record.
     pub record: RecordId,
-    /// The error.
+    /// The error code.
     pub code: ErrorCode,
     /// Whether librdkafka rejected the record before sending it.
     pub rejected_by_client: bool,
 }
 
-/// Function that receives receipts, on the thread that handles the last report.
+/// Function that receives receipts, called on the thread that handles the last report.
 pub(crate) type OnReceipt = Arc<dyn Fn(Receipt) + Send + Sync>;
 
 pub(crate) struct InFlight {
@@ -54,7 +54,7 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let mut failures = std::mem::take(self.failures.get_mut());
         failures.sort_by_key(|failure| failure.record);
-        // Release the memory before the receipt announces it.
+        // The memory is released before the receipt announces it.
         drop(std::mem::take(&mut self.shipment));
         (self.on_receipt)(Receipt { tag: self.tag, failures });
     }

@@ -4,13 +4,13 @@
 //!
 //! A separate crate because it fences `unsafe`: the pointers that librdkafka takes and returns.
 //!
-//! A [`Shipment`] holds many records in shared buffers. [`Producer::send`] passes their addresses
-//! to librdkafka, which keeps the addresses instead of copies until it reports each record. Every
-//! record in flight therefore holds a reference to its shipment. When the last reference is
-//! released, the [`Receipt`] lists the records that failed, with the errors.
+//! A [`Shipment`] contains many records in shared buffers. [`Producer::send`] passes their
+//! addresses to librdkafka, which keeps the addresses instead of copies until it reports each
+//! record. Every record in flight therefore owns a reference to its shipment. When the last
+//! reference is released, the [`Receipt`] lists the records that failed, with the errors.
 //!
-//! A [`Consumer`] lends records from the memory of the library: [`Fetched`] owns them until it
-//! drops.
+//! A [`Consumer`] lends records from the library's memory: [`Fetched`] owns them until it is
+//! dropped.
 
 mod client;
 mod consumer;

@@ -94,7 +94,7 @@ impl ProducerContext for Context {
     }
 }
 
-/// A topic handle of librdkafka.
+/// A librdkafka topic handle.
 struct Topic(*mut c::rd_kafka_topic_t);
 
 // SAFETY: librdkafka's topic handles may be used from any thread.
@@ -113,7 +113,7 @@ impl Producer {
     /// [`Producer::send`], even if the client is dropped.
     ///
     /// # Errors
-    /// If a setting is invalid, or the thread cannot be started.
+    /// Returns an error if a setting is invalid, or the thread cannot be started.
     pub fn open(
         settings: &[(String, String)],
         token_file: Option<PathBuf>,
@@ -149,10 +149,10 @@ impl Producer {
         })
     }
 
-    /// Fetches the number of partitions of a topic. Blocks for up to `timeout`.
+    /// Fetches the number of partitions in a topic. Blocks for up to `timeout`.
     ///
     /// # Errors
-    /// If the brokers do not respond, or the topic does not exist.
+    /// Returns an error if the brokers do not respond, or the topic does not exist.
     pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<i32, ClientError> {
         let failed = |code: ErrorCode| ClientError { code, message: code.to_string() };
         let metadata =
@@ -169,24 +169,24 @@ impl Producer {
         }
     }
 
-    /// Takes the last error of the client since the previous call.
+    /// Takes the client's last error since the previous call.
     pub fn take_last_error(&self) -> Option<(ErrorCode, String)> {
         let ClientError { code, message } = self.client.context().0.last_error().take()?;
         Some((code, message))
     }
 
-    /// Takes the time for which broker quotas delayed requests since the last call.
+    /// Returns how long broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         self.client.context().0.take_throttled()
     }
 
-    /// Aborts all queued and in-flight records. They are immediately reported as failed.
+    /// Aborts all queued and in-flight records, which are reported as failed immediately.
     pub fn purge(&self) {
         self.client.purge(PurgeConfig::default().queue().inflight());
     }
 
-    /// Sends the records of `shipment`, or only those in `only` (ascending). `partition` returns
-    /// the partition for a run and the key of a record. The receipt carries `tag`.
+    /// Sends the records in `shipment`, or only those in `only` (ascending). `partition` returns
+    /// the partition for a run and a record's key. The receipt carries `tag`.
     pub fn send(
         &self,
         shipment: &Arc<Shipment>,
@@ -249,11 +249,11 @@ impl Drop for Producer {
             let _ = reports.join();
         }
         self.topics.get_mut().clear();
-        // Drops the last reference to the client, which then purges its records and reports them.
+        // Dropping this last reference to the client makes it purge its records and report them.
     }
 }
 
-/// Passes the messages of one run to librdkafka.
+/// Passes one run's messages to librdkafka.
 struct Call<'a> {
     run: &'a Run,
     index: u32,
@@ -269,7 +269,7 @@ impl Call<'_> {
         }
     }
 
-    /// Builds a message. It holds a reference to the shipment in flight.
+    /// Builds a message, which owns a reference to the shipment in flight.
     fn message(&self, record: u32, partition: i32) -> c::rd_kafka_message_t {
         let payload = self.flight.shipment.payload(RecordId { run: self.index, record });
         let key = self.run.key.get(record as usize);
@@ -286,7 +286,7 @@ impl Call<'_> {
         }
     }
 
-    /// Releases the reference of a message that librdkafka rejected, and records the failure.
+    /// Releases the reference in a message that librdkafka rejected, and records the failure.
     fn reject(&self, record: u32, message: &c::rd_kafka_message_t) {
         // SAFETY: `message` created this pointer from an `Arc`, and librdkafka did not take it
         // over.
@@ -330,7 +330,7 @@ impl Call<'_> {
         }
     }
 
-    /// Passes messages one by one, as the batch call does not support headers.
+    /// Passes messages one by one, because the batch call does not support headers.
     fn produce_with_headers(
         &self,
         client: &BaseProducer<Context>,

@@ -15,11 +15,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a client from librdkafka settings that reads `topic` from its current end. Blocks
-    /// for up to `timeout` per partition.
+    /// Creates a client from librdkafka settings that reads `topic`, starting at its current end.
+    /// Blocks for up to `timeout` per partition.
     ///
     /// # Errors
-    /// If a setting is invalid, the brokers do not respond, or the topic does not exist.
+    /// Returns an error if a setting is invalid, the brokers do not respond, or the topic does not
+    /// exist.
     pub fn open(
         settings: &[(&str, &str)],
         topic: &str,
@@ -54,8 +55,8 @@ impl Reader {
         Ok(Reader { consumer })
     }
 
-    /// Passes each record to `handle`, in the order of its partition, until none has arrived for
-    /// `quiet`. Returns their number. Errors are logged at debug level.
+    /// Passes each record to `handle`, in partition order, until none has arrived for `quiet`.
+    /// Returns the number of records. Errors are logged at debug level.
     pub fn read(&self, quiet: Duration, mut handle: impl FnMut(&[u8])) -> u64 {
         let mut count = 0;
         while let Some(polled) = self.consumer.poll(quiet) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Records that are sent together.
 #[derive(Default)]
 pub struct Shipment {
-    /// The buffers that hold the records.
+    /// The buffers that contain the records.
     pub parts: Vec<Bytes>,
     /// The records, in delivery order.
     pub runs: Vec<Run>,
@@ -15,11 +15,11 @@ pub struct Shipment {
 
 /// Consecutive records that share their topic and headers.
 pub struct Run {
-    /// The topic.
+    /// Name of the topic.
     pub topic: Arc<str>,
-    /// Origin of the records. Records of one origin stay in order.
+    /// Origin of the records. Records from one origin stay in order.
     pub origin: u64,
-    /// Index of the part that holds the records.
+    /// Index of the part that contains the records.
     pub part: usize,
     /// Keys of the records.
     pub key: Key,
@@ -69,11 +69,11 @@ pub enum Key {
     None,
     /// All records have this key.
     Same(Vec<u8>),
-    /// Each record has a key: the concatenated keys, and the end of each.
+    /// Each record has its own key: the concatenated keys, and the end of each.
     Each(Vec<u8>, Vec<u32>),
 }
 
-/// Identifies a record of a shipment.
+/// Identifies a record in a shipment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordId {
     /// Index of the run.
@@ -110,7 +110,7 @@ impl Shipment {
     }
 
     /// Returns the record whose payload begins at `address`. Two records never share an address,
-    /// because at least a line end or a quote separates them.
+    /// because at least a line ending or a quote separates them.
     pub(crate) fn find(&self, address: usize) -> Option<RecordId> {
         self.runs.iter().enumerate().find_map(|(index, run)| {
             let start = address.checked_sub(self.parts[run.part].as_ptr() as usize)?;

@@ -1,24 +1,24 @@
-//! Tokens of SASL OAUTHBEARER.
+//! SASL OAUTHBEARER tokens.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum time until the file is read again, and so until a rotated token is used.
+/// Maximum time until the file is reread, and therefore until a rotated token is used.
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// A bearer token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Text that is sent to the broker.
+    /// Text to send to the broker.
     pub text: String,
     /// Name of the client. The broker ignores it and takes the name from the token.
     pub principal: String,
-    /// Time when the library asks for another token, in milliseconds since 1970.
+    /// Time at which the library asks for another token, in milliseconds since 1970.
     pub lifetime_ms: i64,
 }
 
 impl Token {
-    /// Creates a token; returns `None` if the text is empty. The token ends when it expires, if it
-    /// is a JSON Web Token.
+    /// Creates a token; returns `None` if the text is empty. If the token is a JSON Web Token, its
+    /// lifetime ends when it expires.
     pub fn new(text: &str) -> Option<Token> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let refresh_ms = (now + REFRESH).as_millis() as i64;
@@ -33,7 +33,7 @@ impl Token {
     }
 }
 
-/// Decodes unpadded base64 in the alphabet for URLs.
+/// Decodes unpadded Base64 with the URL-safe alphabet.
 fn base64url(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
     for byte in text.trim_end_matches('=').bytes() {
@@ -55,7 +55,7 @@ fn base64url(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the whole number after a key of a JSON object.
+/// Returns the whole number after a key in a JSON object.
 fn number(json: &[u8], key: &[u8]) -> Option<i64> {
     let at = json.windows(key.len()).position(|window| window == key)?;
     let rest = std::str::from_utf8(&json[at + key.len()..]).ok()?;

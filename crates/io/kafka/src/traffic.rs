@@ -1,9 +1,9 @@
 //! Bytes that a client exchanges with each broker, and the time for which brokers throttled the
-//! client, from the statistics of librdkafka.
+//! client, taken from librdkafka's statistics.
 //!
 //! The library makes its own system calls, so a read or a write cannot be recorded when it happens.
-//! Instead, its statistics count the bytes of each broker before encryption. Every interval, the
-//! increase is recorded as one write and one read, without a duration. Bytes that a client
+//! Instead, the library's statistics count each broker's bytes before encryption. Every interval,
+//! the increase is recorded as one write and one read, without a duration. Bytes that a client
 //! exchanges after its last statistics are not recorded.
 
 use millstream_recorder::record::{self, Subject};
@@ -17,11 +17,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Interval of the statistics in milliseconds. They take 700 bytes per partition; for a thousand
+/// Interval between statistics in milliseconds. They take 700 bytes per partition; for a thousand
 /// partitions, the library and the parser take 2.5 ms.
 const INTERVAL_MS: &str = "5000";
 
-/// The used part of the statistics.
+/// The fields of the statistics that are used.
 #[derive(Deserialize)]
 struct Statistics {
     brokers: HashMap<String, BrokerStatistics>,
@@ -41,15 +41,14 @@ struct BrokerStatistics {
 
 #[derive(Default, Deserialize)]
 struct ThrottleStatistics {
-    /// Time for which the broker's quota delayed requests since the last statistics, in
-    /// milliseconds.
+    /// How long the broker's quota delayed requests since the last statistics, in milliseconds.
     sum: u64,
 }
 
 /// Totals from the last statistics.
 #[derive(Default)]
 pub(crate) struct Traffic {
-    /// Sent and received bytes of each connection at the last statistics, by the library's name for
+    /// Bytes sent and received on each connection at the last statistics, by the library's name for
     /// the connection.
     connections: Mutex<HashMap<String, Connection>>,
     throttled_ms: AtomicU64,
@@ -68,7 +67,7 @@ impl Traffic {
         config.set("statistics.interval.ms", INTERVAL_MS);
     }
 
-    /// Takes the time for which broker quotas delayed requests since the last call.
+    /// Returns how long broker quotas delayed requests since the last call.
     pub fn take_throttled(&self) -> Duration {
         Duration::from_millis(self.throttled_ms.swap(0, Ordering::Relaxed))
     }
@@ -111,13 +110,14 @@ impl Connection {
     }
 }
 
-/// Returns the increase of a total. The total begins at 0 again after the library forgot a broker.
+/// Returns the increase of a total. The total restarts at 0 after the library has forgotten a
+/// broker.
 fn added(total: &mut u64, now: u64) -> usize {
     let before = std::mem::replace(total, now);
     usize::try_from(now.checked_sub(before).unwrap_or(now)).unwrap_or(usize::MAX)
 }
 
-/// Returns the broker at `host:port`. The library does not report the address of a name.
+/// Returns the broker at `host:port`. The library does not report the address behind a name.
 fn peer(node: &str) -> Subject {
     let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
     let host = host.trim_start_matches('[').trim_end_matches(']');

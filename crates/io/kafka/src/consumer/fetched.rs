@@ -1,4 +1,4 @@
-//! Records in the memory of the library.
+//! Records in the library's memory.
 
 use super::Consumer;
 use crate::ErrorCode;
@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
-/// Records in the memory of librdkafka, in order per partition.
+/// Records in librdkafka's memory, in order per partition.
 pub struct Fetched {
     messages: Vec<*mut c::rd_kafka_message_t>,
     /// Keeps the client alive, because its messages refer to it.
@@ -28,7 +28,7 @@ pub struct FetchedRecord<'a> {
 }
 
 impl Fetched {
-    /// Takes up to `max` records; waits up to `timeout` for the first.
+    /// Takes up to `max` records; waits up to `timeout` for the first one.
     pub(super) fn take(consumer: Consumer, max: usize, timeout: Duration) -> Fetched {
         let mut messages = Vec::with_capacity(max);
         // The library waits for all messages that it may take, so the first message is taken alone.
@@ -49,10 +49,10 @@ impl Fetched {
         self.messages.is_empty()
     }
 
-    /// Returns a record.
+    /// Returns the record at `index`.
     ///
     /// # Panics
-    /// The index is out of range.
+    /// Panics if the index is out of range.
     #[inline]
     pub fn get(&self, index: usize) -> FetchedRecord<'_> {
         // SAFETY: the message is alive until `self` drops, and not changed meanwhile.
@@ -90,7 +90,8 @@ fn take(
 }
 
 impl<'a> FetchedRecord<'a> {
-    /// Returns an identity of the topic. Records of one topic and one call have the same identity.
+    /// Returns an identity for the topic. All records from one topic and one call have the same
+    /// identity.
     #[inline]
     pub fn topic_key(self) -> usize {
         self.message.rkt as usize
@@ -112,7 +113,7 @@ impl<'a> FetchedRecord<'a> {
         self.message.partition
     }
 
-    /// Returns the offset of the record; for the end of a partition, the offset of the next record.
+    /// Returns the offset of the record; at the end of a partition, the offset of the next record.
     #[inline]
     pub fn offset(self) -> u64 {
         u64::try_from(self.message.offset).unwrap_or(0)
@@ -149,7 +150,7 @@ impl<'a> FetchedRecord<'a> {
         (is_known && time >= 0).then_some(Timestamp(time))
     }
 
-    /// Calls `visit` with each header until it returns false. A header may have no value.
+    /// Calls `visit` with each header until it returns false. A header may lack a value.
     pub fn headers(self, mut visit: impl FnMut(&'a [u8], Option<&'a [u8]>) -> bool) {
         let mut headers = null_mut();
         // SAFETY: the message is alive. It owns the headers, which it parses on the first call; no
@@ -178,10 +179,10 @@ impl<'a> FetchedRecord<'a> {
     }
 }
 
-/// Returns the bytes at a pointer of the library.
+/// Returns the bytes at one of the library's pointers.
 ///
 /// # Safety
-/// Unless the pointer is null, there are `len` bytes that live for `'a`.
+/// The pointer must be null, or `len` bytes at the pointer must live for `'a`.
 #[inline]
 unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Option<&'a [u8]> {
     // SAFETY: the caller's promise.

@@ -1,4 +1,4 @@
-//! The state of topics according to the brokers.
+//! The state of topics as reported by the brokers.
 
 use super::{Consumer, Queue};
 use crate::ErrorCode;
@@ -9,16 +9,16 @@ use std::ptr::{NonNull, null};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The state of a topic according to the brokers.
+/// The state of a topic as reported by the brokers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicState {
     /// Whether the topic exists, and may be described.
     pub exists: bool,
-    /// Id of the topic; `None` if the broker has no topic ids.
+    /// Id of the topic; `None` if the broker does not support topic ids.
     pub id: Option<[u8; 16]>,
 }
 
-/// A result of the broker.
+/// A broker's response.
 struct Answer(NonNull<c::rd_kafka_event_t>);
 
 impl Drop for Answer {
@@ -64,10 +64,10 @@ fn ask(consumer: &Consumer, topics: &[Arc<str>], timeout: Duration) -> Result<An
     answer.ok_or_else(|| failed(ErrorCode::OperationTimedOut))
 }
 
-/// A topic name with the state of the topic.
+/// A topic's name and state.
 type Described<'a> = (&'a CStr, TopicState);
 
-/// Returns the topics of an answer.
+/// Returns the topics in a response.
 fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
     // SAFETY: the event is alive while `answer` is borrowed, and all that is read belongs to it.
     unsafe {
@@ -90,16 +90,16 @@ fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
 /// Returns the name of a topic.
 ///
 /// # Safety
-/// The description is alive for `'a`.
+/// The description must be alive for `'a`.
 unsafe fn name<'a>(topic: *const c::rd_kafka_TopicDescription_t) -> &'a CStr {
     // SAFETY: the name is a C string of the description.
     unsafe { CStr::from_ptr(c::rd_kafka_TopicDescription_name(topic)) }
 }
 
-/// Returns whether a topic exists, and its id.
+/// Returns a topic's state, including its id.
 ///
 /// # Safety
-/// The description is alive.
+/// The description must be alive.
 unsafe fn state(topic: *const c::rd_kafka_TopicDescription_t) -> TopicState {
     // SAFETY: the error belongs to the description, and may be null.
     unsafe {
@@ -110,10 +110,10 @@ unsafe fn state(topic: *const c::rd_kafka_TopicDescription_t) -> TopicState {
     }
 }
 
-/// Returns the id of a topic; `None` if the broker has no topic ids.
+/// Returns a topic's id; `None` if the broker does not support topic ids.
 ///
 /// # Safety
-/// The description is alive.
+/// The description must be alive.
 unsafe fn id(topic: *const c::rd_kafka_TopicDescription_t) -> Option<[u8; 16]> {
     // SAFETY: the id belongs to the description, and may be null.
     let (most, least) = unsafe {
