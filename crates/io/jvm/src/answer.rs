@@ -1,4 +1,4 @@
-//! The result of a call.
+//! The result of an operator call.
 
 use bytes::Bytes;
 use millstream_columns::Cell;
@@ -8,11 +8,11 @@ use std::time::Duration;
 /// The changes that an operator made to the selected rows of a batch.
 #[derive(Debug)]
 pub struct Answer {
-    /// Columns that are changed or new. All other columns are as in the input. In emitted events
+    /// Columns that are changed or new. All other columns are as in the input. In emitted events,
     /// the other columns are absent, except `message`, which is copied from the row for which the
     /// event was emitted.
     pub columns: Vec<ChangedColumn>,
-    /// Buffer of the values in all these columns that are not in the block.
+    /// Buffer with the values in these columns that are not in the block.
     pub buffer: Bytes,
     /// Row for which each event was emitted, ascending.
     pub emitted: Vec<u32>,
@@ -27,29 +27,29 @@ pub struct Answer {
 /// A column that an operator changed or created.
 #[derive(Clone, Debug)]
 pub struct ChangedColumn {
-    /// The column.
+    /// Place of the column.
     pub place: ColumnPlace,
     /// One cell per row of the input, followed by one cell per emitted event. The cells refer to
     /// the block and to [`Answer::buffer`], including cells that the operator did not change.
     pub cells: Vec<Cell>,
-    /// For a new column: rows in which the field was removed, ascending. They matter if the field
-    /// is among the members without a column.
+    /// For a new column: rows in which the field was removed, ascending. These rows matter if the
+    /// field is among the members without a column.
     pub removed: Vec<u32>,
 }
 
 /// The place of a changed column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnPlace {
-    /// Index of a column of the input.
+    /// Index of a column in the input.
     Existing(usize),
-    /// Name of a new column, or `timestamp`, which has only cells of kind `Time`.
+    /// Name of a new column, or `timestamp`, which contains only cells of kind `Time`.
     New(Arc<str>),
 }
 
 /// A row for which a rule failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFailure {
-    /// The row.
+    /// Number of the row.
     pub row: u32,
     /// The kind of failure.
     pub reason: FailureReason,

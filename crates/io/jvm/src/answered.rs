@@ -1,10 +1,10 @@
-//! Answers of the JVM as JSON.
+//! The JVM's responses as JSON.
 
 use crate::error::{CallError, ControlError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// An answer of the JVM to a request that may fail.
+/// The JVM's response to a request that may fail.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub enum Answered<T> {
@@ -20,7 +20,7 @@ pub enum Answered<T> {
 /// An error in a rule.
 #[derive(Deserialize)]
 pub struct Fault {
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
     /// Name of the rule; `None` if the error does not concern a rule.
     pub rule: Option<String>,
@@ -30,12 +30,12 @@ pub struct Fault {
     pub column: u32,
 }
 
-/// Parses an answer of the JVM.
+/// Parses a response from the JVM.
 pub fn parsed<T: DeserializeOwned>(answer: Vec<u8>) -> Result<T, CallError> {
     serde_json::from_slice(&answer).map_err(|error| CallError::Exception(error.to_string()))
 }
 
-/// Describes an answer that cannot be parsed.
+/// Describes a response that cannot be parsed.
 pub fn unreadable(error: serde_json::Error) -> ControlError {
     ControlError::Answer(error.to_string())
 }

@@ -40,7 +40,7 @@ impl Bridge {
     /// Finds the class and its methods, and registers the native methods.
     ///
     /// # Errors
-    /// The jar does not contain the class or one of the methods.
+    /// Returns an error if the jar does not contain the class or one of the methods.
     pub fn load(env: Env, natives: &Natives) -> Result<Bridge, Thrown> {
         let class = env.class(CLASS)?;
         let method = |name: &CStr, signature: &CStr| env.method(class, name, signature);
@@ -79,7 +79,7 @@ impl Bridge {
         unsafe { env.call_bytes(self.start, &[Argument::Local(&settings)]) }
     }
 
-    /// Creates the context of the current thread.
+    /// Creates the current thread's context.
     pub fn worker(&self, env: Env, name: &str) -> Result<Global, Thrown> {
         let name = env.string(name)?;
         // SAFETY: as above.
@@ -106,7 +106,7 @@ impl Bridge {
     /// Runs an operator on the request at an address.
     ///
     /// # Safety
-    /// The request and everything in it is valid during the call.
+    /// The request and everything in it must be valid during the call.
     #[inline(always)]
     pub unsafe fn apply(
         &self,

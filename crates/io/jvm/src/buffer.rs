@@ -9,15 +9,15 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Usual size of a buffer in bytes. Only written pages take memory.
+/// Usual size of a buffer in bytes. Only pages that are written take memory.
 pub const BUFFER_BYTES: usize = 10 << 20;
 
-/// Largest size of a buffer in bytes, which is a limit of the layout.
+/// Maximum size of a buffer in bytes, which is a limit of the layout.
 const BUFFER_BYTES_MAX: usize = layout::OUT_BYTES_MAX as usize;
 
-/// Maximum size of values that are copied, in bytes. A buffer may hold up to this many unused bytes
-/// in addition to its values, so values that are kept for a long time take at most twice their
-/// size. A copy of few bytes costs less than the fresh pages of the next buffer.
+/// Maximum size of values that are copied, in bytes. A buffer may contain up to this many unused
+/// bytes in addition to its values, so values that are kept for a long time take at most twice
+/// their size. Copying a few bytes costs less than the fresh pages of the next buffer.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 const PAGE_BYTES: usize = 4096;
@@ -26,7 +26,7 @@ const PAGE_BYTES: usize = 4096;
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    /// Number of bytes from the start that may have been written and therefore take memory.
+    /// Number of bytes from the start that may have been written and that therefore take memory.
     written: usize,
 }
 
@@ -70,8 +70,9 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the pages after the first `used` bytes to the kernel, if they are more than the used
-    /// bytes. Fewer pages stay, because they are used again soon and fresh pages cost more.
+    /// Returns the pages after the first `used` bytes to the kernel, if they contain more bytes
+    /// than the used part. Fewer pages stay, because they will be used again soon and fresh pages
+    /// cost more.
     fn trim(&mut self, used: usize) {
         if self.written - used > used {
             self.advise(used.next_multiple_of(PAGE_BYTES).min(self.len), Advice::LinuxDontNeed);
@@ -79,8 +80,8 @@ impl Mapping {
         }
     }
 
-    /// Gives the kernel advice on all bytes from `from` on, which must be a multiple of the page
-    /// size.
+    /// Gives the kernel advice on all bytes starting at `from`, which must be a multiple of the
+    /// page size.
     fn advise(&self, from: usize, advice: Advice) {
         let start = self.start.as_ptr().wrapping_add(from);
         // SAFETY: the range is in this mapping. The only kinds of advice are `NoHugepage`, which
@@ -96,7 +97,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Unused mappings of the process.
+/// The process's unused mappings.
 #[derive(Default)]
 pub struct Pool {
     unused: Mutex<Vec<Mapping>>,
@@ -104,7 +105,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool that keeps this many unused buffers.
+    /// Creates a pool that keeps up to `unused_max` unused buffers.
     pub fn new(unused_max: usize) -> Arc<Pool> {
         Arc::new(Pool { unused: Mutex::default(), unused_max })
     }
@@ -125,7 +126,7 @@ impl Pool {
     }
 }
 
-/// The buffer of a worker.
+/// A worker's buffer.
 pub struct Buffer {
     mapping: Option<Mapping>,
     pool: Arc<Pool>,
@@ -140,7 +141,7 @@ impl Buffer {
     /// Makes sure that the buffer has memory. Returns its address and size.
     ///
     /// # Errors
-    /// The kernel has no memory.
+    /// Returns an error if the kernel has no memory.
     pub fn prepare(&mut self) -> io::Result<(usize, usize)> {
         let mapping = match self.mapping.take() {
             Some(mapping) => mapping,
@@ -155,11 +156,11 @@ impl Buffer {
         self.mapping.as_ref().map_or(&[], Mapping::bytes)
     }
 
-    /// Grows to at least `needed` bytes, and returns the address and the size. The contents are
-    /// kept.
+    /// Grows the buffer to at least `needed` bytes, and returns the address and the size. The
+    /// contents are kept.
     ///
     /// # Errors
-    /// An answer may not have this size, or the kernel has no memory.
+    /// Returns an error if an answer may not have this size, or if the kernel has no memory.
     pub fn grow(&mut self, needed: usize) -> io::Result<(usize, usize)> {
         let (_, len) = self.prepare()?;
         if needed > BUFFER_BYTES_MAX {
@@ -177,12 +178,12 @@ impl Buffer {
     /// See [`Buffer::grow`].
     ///
     /// # Safety
-    /// This number of bytes is mapped at the address, and stays mapped during the call.
+    /// `bytes` bytes must be mapped at the address, and must stay mapped during the call.
     pub unsafe fn fill(&mut self, from: *const u8, bytes: usize) -> io::Result<()> {
         let (_, len) = self.grow(bytes)?;
         debug_assert!(bytes <= len);
         if let Some(mapping) = &mut self.mapping {
-            // SAFETY: the mapping has so many bytes, and overlaps nothing else.
+            // SAFETY: the mapping has at least this many bytes, and overlaps nothing else.
             unsafe { ptr::copy_nonoverlapping(from, mapping.start.as_ptr(), bytes) };
         }
         self.note_written(bytes);
@@ -200,7 +201,7 @@ impl Buffer {
     /// only if they are few. The buffer is empty or shrunk afterwards.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Returns an error if there is no memory.
     pub fn take(&mut self, used: usize, more: &[u8]) -> io::Result<Bytes> {
         let len = used + more.len();
         if len <= COPY_BYTES_MAX {
@@ -238,7 +239,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Values that columns refer to. The memory returns to the pool when the last column is dropped.
+/// Values to which columns refer. The memory returns to the pool when the last column is dropped.
 struct PooledValues {
     mapping: Option<Mapping>,
     len: usize,

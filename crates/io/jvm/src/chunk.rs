@@ -1,30 +1,31 @@
-//! A chunk: consecutive events that a collector passes to the agent. It is checked once.
+//! A chunk: consecutive events that a collector passes to the agent. Each chunk is checked once.
 //!
-//! An event is a header of 16 bytes, its message and its members. The header holds the time in
-//! nanoseconds since 1970, or `i64::MIN` if the event has no time, the length of the message, and
-//! the length of the members; all are little-endian and unaligned. `ChunkLayout.java` has the same
-//! numbers.
+//! An event consists of a header of 16 bytes, its message and its members. The header contains the
+//! time in nanoseconds since 1970, or `i64::MIN` if the event has no time, the length of the
+//! message, and the length of the members; all are little-endian and unaligned. `ChunkLayout.java`
+//! defines the same numbers.
 
 use crate::content::is_members;
 
-/// Offset of the length of the message in a header.
+/// Offset of the message length in a header.
 const MESSAGE_BYTES: usize = 8;
 
-/// Offset of the length of the members in a header.
+/// Offset of the members' length in a header.
 const MEMBERS_BYTES: usize = 12;
 
 /// Length of a header.
 const HEADER_BYTES: usize = 16;
 
-/// Maximum length of a message, and of members, in bytes. A few of them per collector are outside
-/// of the memory grant: the texts in its queue, and the text that waits for space in the queue.
+/// Maximum length of a message, and of members, in bytes. A few such texts per collector are
+/// outside of the memory grant: the texts in its queue, and the text that waits for space in the
+/// queue.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum length of a chunk in bytes. A collector sends a chunk when it reaches 256 KiB, and the
 /// last event may have any valid length.
 const CHUNK_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX + (256 << 10) + HEADER_BYTES;
 
-/// Consecutive events of a collector. All texts are UTF-8, and all members are JSON.
+/// Consecutive events from one collector. All text is UTF-8, and all members are JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Chunk {
     bytes: Vec<u8>,
@@ -42,7 +43,7 @@ pub struct CollectedEvent<'a> {
     pub members: &'a [u8],
 }
 
-/// The reason why a chunk is refused.
+/// The reason why a chunk is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidChunk {
     /// An event is longer than the rest of the chunk.
@@ -51,7 +52,7 @@ pub enum InvalidChunk {
     /// The number of events differs from the announced number.
     #[error("the number of events differs")]
     Events,
-    /// The chunk, a message or members are too long.
+    /// The chunk, a message or the members are too long.
     #[error("the chunk is too long")]
     TooLong,
     /// A message is not UTF-8.
@@ -66,7 +67,7 @@ impl Chunk {
     /// Checks the bytes of a chunk with this number of events.
     ///
     /// # Errors
-    /// The first reason why the chunk is invalid.
+    /// Returns the first reason why the chunk is invalid.
     pub fn new(bytes: Vec<u8>, events: i64) -> Result<Chunk, InvalidChunk> {
         if bytes.len() > CHUNK_BYTES_MAX {
             return Err(InvalidChunk::TooLong);
@@ -93,7 +94,7 @@ impl Chunk {
     }
 
     /// Returns the event at an offset and the offset of the next one; `None` at the end. The first
-    /// event is at 0.
+    /// event is at offset 0.
     pub fn event_at(&self, offset: usize) -> Option<(CollectedEvent<'_>, usize)> {
         parse(&self.bytes, offset)
     }

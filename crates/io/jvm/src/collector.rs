@@ -1,4 +1,4 @@
-//! Collectors: code that makes events, on threads of the JVM.
+//! Collectors: code that creates events, on JVM threads.
 //!
 //! Java passes chunks on with a number, the handle, which identifies the receiver. Rust only looks
 //! the handle up and never dereferences it, so a wrong handle does no harm.
@@ -26,31 +26,31 @@ use std::sync::mpsc::sync_channel;
 const TAKEN: i32 = 0;
 const STOPPING: i32 = 1;
 
-/// Receivers of the chunks of running collectors, by handle.
+/// Receivers for the chunks of running collectors, by handle.
 static RECEIVERS: Mutex<Receivers> = Mutex::new(Receivers { last: 0, known: BTreeMap::new() });
 
-/// Function that is called with `true` after a chunk was taken, or with `false` if it was not taken
-/// because the collector must stop. The collector waits for the call.
+/// Callback that receives `true` after a chunk was taken, or `false` if it was not taken because
+/// the collector must stop. The collector waits for the call.
 pub type Taken = Box<dyn FnOnce(bool) + Send>;
 
-/// Takes the chunks of a collector.
+/// Takes a collector's chunks.
 pub trait Deliver: Send + Sync {
-    /// Takes a chunk at once, or later when there is space, but never waits. The next chunk comes
-    /// after `taken` was called.
+    /// Takes a chunk at once, or later when there is space, but never waits. The next chunk arrives
+    /// only after `taken` was called.
     fn offer(&self, chunk: Chunk, taken: Taken);
 
-    /// Counts a refused chunk of this many events, and the reason.
+    /// Counts a rejected chunk that contained `events` events, and the reason.
     fn refused(&self, events: u64, reason: &str);
 }
 
-/// Takes the chunks of a collector from Java, on the thread that runs the collector.
+/// Takes a collector's chunks from Java, on the thread that runs the collector.
 pub(crate) trait Receive: Send + Sync {
-    /// Takes the bytes of a chunk of this many events, and waits until there is space. Returns
-    /// `false` if the collector must stop.
+    /// Takes the bytes of a chunk that contains `events` events, and waits until there is space.
+    /// Returns `false` if the collector must stop.
     fn receive(&self, bytes: &[u8], events: i64) -> bool;
 }
 
-/// Receives the chunks of a collector in the JVM of this process.
+/// Receives the chunks of a collector in this process's JVM.
 struct Inside(Arc<dyn Deliver>);
 
 impl Receive for Inside {
@@ -69,7 +69,7 @@ impl Receive for Inside {
     }
 }
 
-/// The configuration of a source `jvm` for its collector.
+/// The configuration of the collector in a `jvm` source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CollectorSpec {
     /// Id of the source.
@@ -90,16 +90,16 @@ pub struct CollectorSpec {
     pub allow: Vec<String>,
     /// Names of methods whose calls are removed where the result is not used.
     pub removed_calls: Vec<String>,
-    /// Time between the starts of two calls in milliseconds; 0 to call again as soon as a call
+    /// Time between the starts of two calls in milliseconds; 0 to repeat the call as soon as it
     /// returns.
     pub interval_ms: u64,
     /// Maximum time of a call in milliseconds; 0 for no limit.
     pub timeout_ms: u64,
-    /// Maximum number of threads of all collectors.
+    /// Maximum number of threads for all collectors.
     pub threads: usize,
 }
 
-/// Statistics of the collectors.
+/// Statistics about the collectors.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorsStats {
     /// Maximum number of threads.
@@ -110,7 +110,7 @@ pub struct CollectorsStats {
     pub collectors: Vec<CollectorStats>,
 }
 
-/// Statistics of a collector since it was registered.
+/// Statistics about a collector since it was registered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorStats {
     /// Number of the collector; see [`Collector::number`].
@@ -125,7 +125,7 @@ pub struct CollectorStats {
     pub events: u64,
     /// Number of intervals without a call, because the previous call took too long.
     pub missed: u64,
-    /// Time for which the current call has run, in milliseconds; -1 without a call.
+    /// How long the current call has been running, in milliseconds; -1 if no call is running.
     pub running_ms: i64,
     /// Current state.
     pub state: CollectorState,
@@ -143,34 +143,34 @@ pub enum CollectorState {
     Queued,
     /// A call is running.
     Running,
-    /// A call was interrupted, but does not end.
+    /// A call was interrupted but does not return.
     Hangs,
     /// A call waits until the agent takes more events.
     Blocked,
 }
 
-/// The answer to a registration.
+/// The response to a registration.
 #[derive(Deserialize)]
 struct Registered {
     id: i32,
 }
 
-/// The position of a collector in [`CollectorsStats`]. It changes when the process of the collector
-/// restarts. Cheap to clone.
+/// The position of a collector in [`CollectorsStats`]. The position changes when the collector's
+/// process restarts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct CollectorNumber(Arc<AtomicU64>);
 
-/// The id of a collector in the statistics of one process.
+/// The id of a collector in one process's statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectorId {
-    /// Start of the process in which the id is valid, counted from 1.
+    /// Number of the process start for which the id is valid, counted from 1.
     pub start: u32,
     /// Number of the collector in this process.
     pub id: i32,
 }
 
 impl CollectorNumber {
-    /// Creates the number of a collector.
+    /// Creates a collector's number.
     pub fn new(id: CollectorId) -> CollectorNumber {
         let number = CollectorNumber::default();
         number.set(Some(id));
@@ -191,18 +191,18 @@ impl CollectorNumber {
     }
 }
 
-/// A collector. It stops when this handle drops.
+/// A collector. It stops when this handle is dropped.
 pub struct Collector(Place);
 
 /// The location of a collector.
 enum Place {
-    /// In the JVM of this process.
+    /// In this process's JVM.
     Inside(Local),
     /// In a JVM in a separate process.
     Process(Arc<CollectorSlot>),
 }
 
-/// A collector in the JVM of this process.
+/// A collector in this process's JVM.
 struct Local {
     control: Control,
     id: i32,
@@ -225,7 +225,7 @@ impl Collector {
         Ok(Collector(Place::Inside(Local { control, id, number, deliver, is_started })))
     }
 
-    /// Creates the handle of a collector that is registered in another process.
+    /// Creates the handle for a collector that is registered in another process.
     pub(crate) fn in_process(slot: Arc<CollectorSlot>) -> Collector {
         Collector(Place::Process(slot))
     }
@@ -261,7 +261,7 @@ impl Drop for Local {
     }
 }
 
-/// Compiles a collector in the JVM of this process, and returns the answer of Java.
+/// Compiles a collector in this process's JVM, and returns Java's response.
 pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
     let register = move |bridge: &Bridge, env| bridge.collector_register(env, &spec);
     control.ask(register, |bridge, env, late| {
@@ -271,7 +271,7 @@ pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, 
     })
 }
 
-/// Parses the answer of Java to a registration, and returns the number of the collector.
+/// Parses Java's response to a registration, and returns the collector's number.
 pub(crate) fn registered(answer: &[u8]) -> Result<i32, RegisterError> {
     match serde_json::from_slice(answer).map_err(unreadable)? {
         Answered::Fault { error: Fault { message, rule, line, column } } => {
@@ -281,8 +281,7 @@ pub(crate) fn registered(answer: &[u8]) -> Result<i32, RegisterError> {
     }
 }
 
-/// Asks the control thread to start the calls of a collector in the JVM of this process. Does not
-/// wait.
+/// Asks the control thread to start calling a collector in this process's JVM. Does not wait.
 pub(crate) fn start_later(control: &Control, id: i32, receiver: Arc<dyn Receive>) {
     control.send(move |bridge, env| {
         let handle = RECEIVERS.lock().add(receiver);
@@ -294,7 +293,7 @@ pub(crate) fn start_later(control: &Control, id: i32, receiver: Arc<dyn Receive>
     });
 }
 
-/// Asks the control thread to remove a collector from the JVM of this process. Does not wait.
+/// Asks the control thread to remove a collector from this process's JVM. Does not wait.
 pub(crate) fn stop_later(control: &Control, id: i32) {
     control.send(move |bridge, env| stop(bridge, env, id));
 }
@@ -313,7 +312,7 @@ struct Receivers {
 }
 
 impl Receivers {
-    /// Adds a receiver under a new handle.
+    /// Adds a receiver with a new handle.
     fn add(&mut self, receiver: Arc<dyn Receive>) -> i64 {
         self.last += 1;
         self.known.insert(self.last, receiver);
@@ -330,8 +329,8 @@ fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Native method `Bridge.deliver`: takes the chunk of this many events at an address, and waits
-/// until there is space. Java calls it on the thread of the collector.
+/// The native method `Bridge.deliver`: takes the chunk of `events` events at an address, and waits
+/// until there is space. Java calls it on the collector's thread.
 pub extern "system" fn deliver(
     _env: *mut JNIEnv,
     _class: jclass,
@@ -349,16 +348,16 @@ fn take(handle: i64, address: i64, bytes: i64, events: i32) -> bool {
     let Some(receiver) = receiver else { return false };
     let start = ptr::with_exposed_provenance::<u8>(address as usize);
     let memory = match usize::try_from(bytes) {
-        // SAFETY: only `Bridge` can call the native method, with memory that it has allocated, of
-        // this size, and does not change before the method returns.
+        // SAFETY: only `Bridge` can call the native method, and it passes memory of this size that
+        // it has allocated and does not change before the method returns.
         Ok(bytes) if !start.is_null() => unsafe { std::slice::from_raw_parts(start, bytes) },
-        // The number of events differs from the announced number, so the chunk is refused.
+        // The number of events will differ from the announced number, so the chunk is rejected.
         _ => &[],
     };
     receiver.receive(memory, events.into())
 }
 
-/// Native method `Bridge.stopped`: the collector makes no more calls with the handle.
+/// The native method `Bridge.stopped`: the collector makes no more calls with the handle.
 pub extern "system" fn stopped(_env: *mut JNIEnv, _class: jclass, handle: i64) {
     contained(|| {
         let receiver = RECEIVERS.lock().known.remove(&handle);

@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-/// Returns whether the text is a JSON number without fraction and exponent.
+/// Returns whether the text is a JSON number without a fraction and an exponent.
 #[inline]
 pub fn is_int(text: &[u8]) -> bool {
     integer(text).is_some_and(<[u8]>::is_empty)
@@ -42,7 +42,7 @@ fn digits(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns whether the text is a time such as `2026-01-02T03:04:05.123456789Z`. The fraction of a
-/// second has up to nine digits and is optional.
+/// second is optional and has up to nine digits.
 pub fn is_time(text: &[u8]) -> bool {
     const SHAPE: &[u8; 19] = b"0000-00-00T00:00:00";
     let Some((head, tail)) = text.split_at_checked(SHAPE.len()) else { return false };
@@ -88,8 +88,8 @@ pub fn is_array(text: &[u8]) -> bool {
     text.first() == Some(&b'[') && is_json(text)
 }
 
-/// Returns whether the text is the members of a JSON object on one line, without its braces, and
-/// without spaces beside the names and values. `object` is reused memory.
+/// Returns whether the text consists of the members of a JSON object on one line, without its
+/// braces, and without spaces around the names and values. `object` is reused memory.
 pub fn is_members(text: &[u8], object: &mut Vec<u8>) -> bool {
     object.clear();
     object.push(b'{');
@@ -117,7 +117,7 @@ fn has_space_between(members: &[u8]) -> bool {
 }
 
 /// Returns whether the text is JSON on one line. A line break between two tokens is valid JSON, but
-/// would end the line of an encoder.
+/// would end the line that an encoder writes.
 fn is_json(text: &[u8]) -> bool {
     let has_control = text.iter().fold(false, |found, byte| found | (*byte < b' '));
     !has_control
@@ -166,7 +166,7 @@ mod tests {
         assert!(none(is_float, &wrong));
     }
 
-    /// Texts of the characters of numbers.
+    /// Strings built from the characters that occur in numbers.
     const TEXTS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]

@@ -1,5 +1,5 @@
 //! The thread that created the JVM. It compiles and removes operators and reads statistics, so that
-//! threads with data never wait for these tasks.
+//! threads that process data never wait for these tasks.
 
 use crate::answered::Answered;
 use crate::bridge::{Bridge, Natives};
@@ -16,7 +16,7 @@ use std::sync::mpsc::{
 use std::thread;
 use std::time::Duration;
 
-/// Maximum time to wait for an answer. Compiling a large script takes seconds.
+/// Maximum time to wait for a response. Compiling a large script takes seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Stack size of the control thread in bytes. Compilers are recursive.
@@ -39,17 +39,17 @@ pub struct Started {
     pub java: JavaVersion,
 }
 
-/// The answer of `Bridge.start`.
+/// The response from `Bridge.start`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JavaVersion {
     /// Version, such as `25.0.1`.
     pub java_version: String,
-    /// The name of the virtual machine.
+    /// Name of the virtual machine.
     pub vm: String,
     layout_version: i64,
 }
 
-/// The input for the creation of a JVM.
+/// The input for creating a JVM.
 pub struct Blueprint {
     pub java: Java,
     pub jar: PathBuf,
@@ -60,7 +60,7 @@ pub struct Blueprint {
 /// Creates the JVM on a new thread, which becomes its control thread.
 ///
 /// # Errors
-/// The JVM does not start, or does not work with the jar.
+/// Returns an error if the JVM does not start, or does not work with the jar.
 pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
     let (answer, started) = sync_channel(1);
     let failed = |reason: String| StartError::Create { code: reason, output: String::new() };
@@ -72,8 +72,8 @@ pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
     started.recv().unwrap_or_else(|_| Err(failed("the thread has exited".to_owned())))
 }
 
-/// Runs the control thread. After the JVM was created, it never returns, because the thread is
-/// attached.
+/// Runs the control thread. Once the JVM has been created, the function never returns, because the
+/// thread is attached.
 fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) {
     let (tasks, received): (_, Receiver<Task>) = channel();
     let created = create::create(&blueprint.java, &blueprint.arguments);
@@ -98,7 +98,7 @@ fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) 
     }
 }
 
-/// Loads the runtime of the operators.
+/// Loads the operators' runtime.
 fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), StartError> {
     let failed = |reason| broken(&blueprint.jar, reason);
     let bridge = Bridge::load(env, &blueprint.natives).map_err(|Thrown(reason)| failed(reason))?;
@@ -136,7 +136,7 @@ impl Control {
     /// late is passed to `undo`.
     ///
     /// # Errors
-    /// The function threw an exception, or did not return in time.
+    /// Returns an error if the function threw an exception, or did not return in time.
     pub fn ask<T: Send + 'static>(
         &self,
         task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
@@ -159,7 +159,7 @@ impl Control {
 
     /// Queues a function for the control thread. Does not wait.
     pub fn send(&self, task: impl FnOnce(&Bridge, Env) + Send + 'static) {
-        // The thread does not end while a sender exists.
+        // The thread does not exit while a sender exists.
         _ = self.tasks.send(Box::new(task));
     }
 }

@@ -1,4 +1,4 @@
-//! Loads the library of the JVM and creates the JVM.
+//! Loads the JVM library and creates the JVM.
 
 use crate::discover::Java;
 use crate::error::StartError;
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum bytes of the JVM's output that an error shows.
 const OUTPUT_BYTES_MAX: usize = 4096;
 
-/// Maximum bytes of one call of the print hook; the rest is cut off.
+/// Maximum bytes per call of the print hook; the rest is cut off.
 const LINE_BYTES_MAX: usize = 1024;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;
 
-/// Output of the JVM while it is created; `None` before and afterwards.
+/// Output of the JVM while it is being created; `None` before and afterwards.
 static OUTPUT: Mutex<Option<String>> = Mutex::new(None);
 
 /// Whether a JVM was created in this process, or is being created.
@@ -31,17 +31,17 @@ pub fn was_called() -> bool {
     WAS_CALLED.load(Ordering::Relaxed)
 }
 
-/// The functions of a JVM library.
+/// The functions in a JVM library.
 struct Library {
     create: Create,
-    /// Function for stack walks, which only HotSpot has.
+    /// Function for stack walks, which only HotSpot provides.
     walk: Option<AsyncGetCallTrace>,
 }
 
-/// Creates the JVM of the process, and attaches the current thread to it.
+/// Creates the process's JVM, and attaches the current thread to it.
 ///
 /// # Errors
-/// The library cannot be loaded, or the JVM refuses to start.
+/// Returns an error if the library cannot be loaded, or the JVM refuses to start.
 pub fn create(java: &Java, arguments: &[String]) -> Result<(Vm, Env), StartError> {
     let Library { create, walk } = load(java)?;
     WAS_CALLED.store(true, Ordering::Relaxed);
@@ -117,7 +117,7 @@ fn describe(code: c_int) -> String {
     format!("{code}, {text}")
 }
 
-// Of the C library. A `va_list` parameter is an address on both architectures that the program
+// From the C library. A `va_list` parameter is an address on both architectures that the program
 // supports: of an array on x86-64, of a structure on aarch64.
 unsafe extern "C" {
     static stdout: *mut c_void;
@@ -127,11 +127,12 @@ unsafe extern "C" {
     -> c_int;
 }
 
-/// Print hook: the JVM calls it instead of `vfprintf`. It keeps the output while the JVM is
-/// created, because this is the only text about a failed start. Later it writes the output to the
-/// standard error, because the standard output of the agent may be data.
+/// Print hook, which the JVM calls instead of `vfprintf`. The hook keeps the output while the JVM
+/// is being created, because this is the only text about a failed start. Later it writes the output
+/// to the standard error, because the agent's standard output may be data.
 ///
-/// It never waits for a lock of the agent, because a crashing JVM prints from signal handlers.
+/// The hook never waits for one of the agent's locks, because a crashing JVM prints from signal
+/// handlers.
 extern "C" fn print(file: *mut c_void, format: *const c_char, list: *mut c_void) -> c_int {
     // SAFETY: the C library sets both before the program starts, and never again.
     let (out, errors) = unsafe { (stdout, stderr) };
@@ -157,23 +158,22 @@ fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int 
     len
 }
 
-/// Exit hook: the JVM calls it when Java code ends the process, which the runtime of the operators
-/// prevents where it can. The process ends after the function returns.
+/// Exit hook, which the JVM calls when Java code ends the process. The operators' runtime prevents
+/// this where it can. The process exits after the function returns.
 extern "C" fn exit(code: c_int) {
     write_kept();
     log::error!("an operator exited the process with System.exit({code})");
 }
 
-/// Abort hook: the JVM calls it after a fatal error, or if it cannot be created with its options.
-/// The process ends after the function returns.
+/// Abort hook, which the JVM calls after a fatal error, or if it cannot be created with its
+/// options. The process exits after the function returns.
 extern "C" fn abort() {
     write_kept();
     let text = b"the operators' JVM failed, and the process exits\n";
     _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 
-/// Writes the output of the JVM during its creation, which contains the reason why it ends the
-/// process.
+/// Writes the JVM's output during its creation, which contains the reason why it ends the process.
 fn write_kept() {
     if let Some(Some(output)) = OUTPUT.try_lock().as_deref() {
         _ = rustix::io::write(rustix::stdio::stderr(), output.as_bytes());

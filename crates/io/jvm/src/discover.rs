@@ -1,4 +1,4 @@
-//! Finds an installed Java, and the jar with the runtime of the operators.
+//! Finds an installed Java, and the jar with the operators' runtime.
 
 use crate::error::StartError;
 use crate::unsuitable::{JAVA_VERSION_MIN, Unsuitable};
@@ -8,20 +8,20 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Paths of the JVM library below a home. The second is the path of Java 8, which is too old; it is
-/// listed so that the error can say so.
+/// Paths of the JVM library relative to a Java home. The second and third are the paths in Java 8,
+/// which is too old; they are listed so that the error can say so.
 const LIBRARIES: [&str; 3] =
     ["lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so", "jre/lib/aarch64/server/libjvm.so"];
 
-/// Folders whose entries are homes, and a part of the names of these entries.
+/// Folders whose entries are Java homes, and a part of the names of these entries.
 const FOLDERS: [(&str, &str); 5] =
     [("/usr/lib/jvm", ""), ("/usr/java", ""), ("/opt/java", ""), ("/opt", "jdk"), ("/opt", "jre")];
 
 /// A jar that is installed with the program.
 struct Jar {
     name: &'static str,
-    /// Folders with the jar, relative to the folder of the program. The last [`BUILD_FOLDERS`] are
-    /// the folders of a build.
+    /// Folders that may contain the jar, relative to the program's folder. The last
+    /// [`BUILD_FOLDERS`] are build folders.
     folders: [&'static str; 5],
 }
 
@@ -54,7 +54,7 @@ impl Jar {
     /// Finds the jar, relative to this program.
     ///
     /// # Errors
-    /// No folder contains the jar.
+    /// Returns the searched paths if no folder contains the jar.
     fn find(&self, program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
         let folder = program.parent().unwrap_or(Path::new("/"));
         let place = |part: &&str| folder.join(part).join(self.name);
@@ -66,10 +66,10 @@ impl Jar {
     }
 }
 
-/// Finds the jar of the agent for other JVMs, relative to this program.
+/// Finds the agent's jar for other JVMs, relative to this program.
 ///
 /// # Errors
-/// The searched paths, if none contains the jar.
+/// Returns the searched paths if none of them contains the jar.
 pub fn find_agent_jar(program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
     AGENT.find(program)
 }
@@ -77,7 +77,7 @@ pub fn find_agent_jar(program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
 /// A suitable Java installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Java {
-    /// Home of Java.
+    /// Java home.
     pub home: PathBuf,
     /// Path of the JVM library.
     pub library: PathBuf,
@@ -85,7 +85,7 @@ pub struct Java {
     pub version: u32,
 }
 
-/// The places to search. The root of the file system differs only in tests.
+/// The places to search. Only tests change the root of the file system.
 pub struct Places {
     pub root: PathBuf,
     pub java_home: Option<OsString>,
@@ -93,7 +93,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns the places of this process.
+    /// Returns the places for this process.
     pub fn of_process() -> Places {
         Places {
             root: PathBuf::from("/"),
@@ -102,12 +102,12 @@ impl Places {
         }
     }
 
-    /// Finds a suitable Java. If `home` is given, only this installation is considered. Otherwise
-    /// the first suitable one counts: `JAVA_HOME`, the installation of the command `java` on the
-    /// `PATH`, and the newest installation in the usual folders.
+    /// Finds a suitable Java. If `home` is given, only this installation is considered. Otherwise,
+    /// the first suitable installation is used: `JAVA_HOME`, the installation of the `java` command
+    /// on the `PATH`, and the newest installation in the usual folders.
     ///
     /// # Errors
-    /// `home` is not suitable, or no suitable Java exists.
+    /// Returns an error if `home` is not suitable, or no suitable Java exists.
     pub fn find(&self, home: Option<&Path>) -> Result<Java, StartError> {
         if let Some(home) = home {
             let unsuitable = |reason| Unsuitable { from: "", home: home.to_owned(), reason };
@@ -129,7 +129,7 @@ impl Places {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Returns the home of the command `java`.
+    /// Returns the home of the `java` command.
     fn home_of_command(&self) -> Option<PathBuf> {
         let path = self.path.as_ref()?;
         let command = std::env::split_paths(path)
@@ -150,12 +150,12 @@ impl Places {
                 Err(reason) => rejected.push(Unsuitable { from: "", home, reason }),
             }
         }
-        // Of several installations with the same version, the first by name is used.
+        // If several installations have the same version, the first one by name is used.
         suitable.into_iter().rev().max_by_key(|java| java.version)
     }
 
     /// Lists the homes in the usual folders by name. Duplicates are removed, because distributions
-    /// have links to homes.
+    /// include links to homes.
     fn usual_homes(&self) -> Vec<PathBuf> {
         let mut seen = HashSet::new();
         let mut homes = Vec::new();
@@ -197,7 +197,7 @@ fn inspect(home: &Path) -> Result<Java, String> {
     }
 }
 
-/// Reads the version from the file `release`.
+/// Reads the version from the `release` file.
 fn release(home: &Path) -> Result<u32, String> {
     let text = fs::read_to_string(home.join("release"))
         .map_err(|error| format!("cannot read the file release: {error}"))?;
@@ -214,7 +214,7 @@ fn feature(version: &str) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The machine for which an ELF file is built.
+/// The machine for which an ELF file was built.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Machine {
     class: u8,
@@ -238,7 +238,7 @@ fn own_machine() -> Machine {
 /// Finds the jar with the runtime: the given path, otherwise the jar installed with the program.
 ///
 /// # Errors
-/// The jar does not exist.
+/// Returns an error if the jar does not exist.
 pub fn find_jar(given: Option<&Path>, program: &Path) -> Result<PathBuf, StartError> {
     if let Some(jar) = given {
         return match jar.is_file() {

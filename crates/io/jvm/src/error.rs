@@ -1,4 +1,4 @@
-//! Errors of this crate. Each message says what to do.
+//! This crate's errors. Each message says what to do.
 
 use crate::unsuitable::{JAVA_VERSION_MIN, Unsuitable};
 use std::fmt::Display;
@@ -30,9 +30,9 @@ pub enum StartError {
     /// An option of the JVM cannot be used here.
     #[error("the JVM option `{option}` cannot be used: {advice}")]
     Option {
-        /// The option.
+        /// The JVM option.
         option: String,
-        /// What to write instead.
+        /// What to use instead.
         advice: String,
     },
     /// The process runs as root.
@@ -41,10 +41,10 @@ pub enum StartError {
          another user, or set `allow_root: true`"
     )]
     Root,
-    /// The library of the JVM cannot be loaded.
+    /// The JVM library cannot be loaded.
     #[error("cannot load {}: {reason}", library.display())]
     Library {
-        /// The file.
+        /// Path of the library.
         library: PathBuf,
         /// The reason.
         reason: String,
@@ -52,15 +52,15 @@ pub enum StartError {
     /// The JVM did not start.
     #[error("the JVM did not start ({code}){}", printed(.output))]
     Create {
-        /// The error in words.
+        /// Description of the error.
         code: String,
-        /// What the JVM printed.
+        /// The text that the JVM printed.
         output: String,
     },
     /// A JVM with other options is already running.
     #[error("the JVM runs with other options; restart the agent to apply the new options")]
     Different,
-    /// The process of a JVM does not start.
+    /// A JVM process does not start.
     #[error("process {name}: {reason}")]
     Process {
         /// Name of the process.
@@ -71,7 +71,7 @@ pub enum StartError {
     /// The jar does not work with this program.
     #[error("the operators' runtime in {} does not work: {reason}", jar.display())]
     Runtime {
-        /// The jar.
+        /// Path of the jar.
         jar: PathBuf,
         /// The reason.
         reason: String,
@@ -102,10 +102,10 @@ fn printed(output: &str) -> String {
 /// The reason why an operator or collector cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// The source of a rule, or the class, has an error.
+    /// The source of a rule, or the class, contains an error.
     #[error("{message}")]
     Fault {
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
         /// Name of the rule; `None` if the error does not concern a rule.
         rule: Option<String>,
@@ -119,10 +119,10 @@ pub enum RegisterError {
     Control(#[from] ControlError),
 }
 
-/// A request to the JVM's control thread failed.
+/// The error of a request to the JVM's control thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// There was no answer in time.
+    /// There was no response in time.
     #[error(
         "the JVM has not responded for {0} seconds, because it compiles a rule that is too complex \
          or has too little memory"
@@ -134,7 +134,7 @@ pub enum ControlError {
     /// The answer is invalid.
     #[error("cannot read the JVM's response: {0}")]
     Answer(String),
-    /// The error that the process of the JVM returned, or the reason why the process does not run.
+    /// The error that the JVM process returned, or the reason why the process is not running.
     #[error("{0}")]
     Process(String),
 }
@@ -151,7 +151,7 @@ pub enum CallError {
     /// The operator is not registered.
     #[error("the JVM does not have the operator")]
     UnknownOperator,
-    /// The runtime of the operator could not run it.
+    /// The operator's runtime could not run it.
     #[error("the operator failed: {0}")]
     Failed(String),
     /// Java threw an exception that no rule caught.
@@ -166,7 +166,7 @@ pub enum CallError {
     /// The call took longer than its deadline, and its process was ended.
     #[error("the call exceeded its deadline, and the agent killed its process")]
     Deadline,
-    /// The process of the JVM ended in every attempt, or does not run and the call stopped waiting.
+    /// The JVM process exited in every attempt, or is not running and the call stopped waiting.
     #[error("{0}")]
     ProcessEnded(String),
 }

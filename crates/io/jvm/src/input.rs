@@ -1,4 +1,4 @@
-//! The input of a call.
+//! The input of an operator call.
 
 use crate::error::CallError;
 use crate::layout;
@@ -9,25 +9,25 @@ use std::time::Duration;
 /// before it passes addresses to Java.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The text that cells refer to.
+    /// The text to which cells refer.
     pub block: &'a [u8],
     /// Number of rows, selected or not.
     pub rows: usize,
     /// The rows to transform, ascending.
     pub selected: &'a [u32],
-    /// The columns, `message` first.
+    /// The columns, starting with `message`.
     pub columns: &'a [InputColumn<'a>],
     /// Time of each row in nanoseconds since 1970, or [`crate::TIME_UNKNOWN`] for a row without a
     /// time; `None` if no row has a time.
     pub times: Option<&'a [i64]>,
     /// Time at which the rows were read, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// Runs of rows with the attributes and `meta` names of their source, ascending.
+    /// Runs of rows with their source's attributes and `meta` names, ascending.
     pub segments: &'a [InputSegment<'a>],
-    /// Maximum bytes of the values in the answer.
+    /// Maximum bytes of values in the answer.
     pub output_bytes_max: usize,
-    /// Maximum time of the call in a JVM in a separate process, which is ended after this time. The
-    /// JVM inside the agent ignores it.
+    /// Maximum time of the call in a JVM in a separate process, which is killed after this time.
+    /// The JVM inside the agent ignores the deadline.
     pub deadline: Option<Duration>,
 }
 
@@ -42,7 +42,7 @@ pub struct InputColumn<'a> {
     pub own: &'a [u8],
 }
 
-/// Consecutive rows of one source.
+/// Consecutive rows from one source.
 #[derive(Clone, Copy, Debug)]
 pub struct InputSegment<'a> {
     /// The first row.
@@ -53,7 +53,7 @@ pub struct InputSegment<'a> {
     pub constants: &'a [(&'a str, &'a str)],
 }
 
-/// Number of columns for which an answer has space, in addition to the columns of the input.
+/// Number of columns for which an answer has space, in addition to the input's columns.
 const NEW_COLUMNS: usize = 64;
 
 impl Input<'_> {
@@ -87,7 +87,7 @@ impl Input<'_> {
     }
 
     /// Returns whether a column has a cell per row, each within its buffer. The check has no branch
-    /// per cell, so that the CPU can check two at a time. It reads all cells, even of columns that
+    /// per cell, so that the CPU can check two at a time. It reads all cells, even in columns that
     /// the operator does not use.
     fn is_complete(&self, column: &InputColumn<'_>) -> bool {
         let (block, own) = (self.block.len() as i64, column.own.len() as i64);

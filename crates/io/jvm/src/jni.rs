@@ -1,4 +1,4 @@
-//! The used part of JNI, with safe functions around the tables of function pointers.
+//! The part of JNI that is used, with safe functions around the tables of function pointers.
 
 use jni_sys::{JNI_OK, JNI_VERSION_1_8, JNIEnv, JNINativeMethod, JavaVM, JavaVMAttachArgs};
 use jni_sys::{jbyteArray, jclass, jmethodID, jobject, jstring, jvalue};
@@ -9,14 +9,14 @@ use std::ptr::{self, NonNull};
 /// The version that every JVM since Java 8 supports.
 pub const VERSION: i32 = JNI_VERSION_1_8;
 
-/// Calls a function of an interface table. Both tables exist as long as the process.
+/// Calls a function in an interface table. Both tables exist as long as the process.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)*) => {
         ((**$table.0.as_ptr()).v1_4.$function)($table.0.as_ptr() $(, $argument)*)
     };
 }
 
-/// The JVM of the process. It is never destroyed.
+/// The process's JVM. It is never destroyed.
 #[derive(Clone, Copy, Debug)]
 pub struct Vm(NonNull<JavaVM>);
 
@@ -34,7 +34,7 @@ pub struct Env(NonNull<JNIEnv>, PhantomData<*const ()>);
 #[derive(Debug)]
 pub struct Thrown(pub String);
 
-/// A reference that keeps its object until it is deleted or the process ends.
+/// A reference that keeps its object alive until it is deleted or the process exits.
 #[derive(Clone, Copy, Debug)]
 pub struct Global(jobject);
 
@@ -65,7 +65,7 @@ pub enum Argument<'a> {
     Local(&'a Local),
 }
 
-/// A local reference that is deleted when it drops.
+/// A local reference that is deleted when it is dropped.
 pub struct Local {
     env: Env,
     object: NonNull<()>,
@@ -73,7 +73,8 @@ pub struct Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        // SAFETY: the reference was made on this thread (`Env` never leaves it) and is deleted once.
+        // SAFETY: the reference was created on this thread (`Env` never leaves it) and is deleted
+        // once.
         unsafe { call!(self.env, DeleteLocalRef, self.raw()) }
     }
 }
@@ -88,16 +89,16 @@ impl Vm {
     /// Wraps the pointers that `JNI_CreateJavaVM` returned.
     ///
     /// # Safety
-    /// The pointers belong to a JVM that is never destroyed, and to the current thread.
+    /// The pointers must belong to a JVM that is never destroyed, and to the current thread.
     pub unsafe fn new(vm: *mut JavaVM, env: *mut JNIEnv) -> Option<(Vm, Env)> {
         Some((Vm(NonNull::new(vm)?), Env(NonNull::new(env)?, PhantomData)))
     }
 
-    /// Attaches the current thread under a name, as a daemon thread, which does not keep the JVM
+    /// Attaches the current thread with a name, as a daemon thread, which does not keep the JVM
     /// running.
     ///
     /// # Errors
-    /// Returns the code of JNI.
+    /// Returns the JNI error code.
     pub fn attach(self, name: &str) -> Result<Env, i32> {
         let name = CString::new(name.replace('\0', " ")).unwrap_or_default();
         let mut arguments = JavaVMAttachArgs {
@@ -125,11 +126,11 @@ impl Vm {
     /// Detaches the thread of this environment.
     ///
     /// # Safety
-    /// No copy of `env` and no local reference is used afterwards.
+    /// Neither a copy of `env` nor a local reference may be used afterwards.
     pub unsafe fn detach(self, env: Env) {
         let _ = env;
-        // SAFETY: the thread is attached, as there is an environment, and no Java frame is on its
-        // stack, as native code is never called with an `Env`.
+        // SAFETY: the thread is attached, because there is an environment, and no Java frame is on
+        // its stack, because native code is never called with an `Env`.
         unsafe { call!(self, DetachCurrentThread) };
     }
 }
@@ -138,7 +139,7 @@ impl Env {
     /// Returns a class that the system class loader finds, such as `java/lang/Object`.
     ///
     /// # Errors
-    /// The class does not exist, or its initialization failed.
+    /// Returns an error if the class does not exist, or its initialization failed.
     pub fn class(self, name: &CStr) -> Result<Global, Thrown> {
         // SAFETY: the thread is attached, and `name` ends with 0.
         let class = unsafe { call!(self, FindClass, name.as_ptr()) };
@@ -155,7 +156,7 @@ impl Env {
     /// Deletes a global reference.
     ///
     /// # Safety
-    /// No copy of the reference is used afterwards.
+    /// No copy of the reference may be used afterwards.
     pub unsafe fn delete(self, global: Global) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteGlobalRef, global.0) }
@@ -164,7 +165,7 @@ impl Env {
     /// Deletes a local reference.
     ///
     /// # Safety
-    /// The reference belongs to this thread, and is not used afterwards.
+    /// The reference must belong to this thread, and must not be used afterwards.
     pub unsafe fn delete_local(self, object: jobject) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteLocalRef, object) }
@@ -173,7 +174,7 @@ impl Env {
     /// Returns a static method of a class.
     ///
     /// # Errors
-    /// The class has no method with this name and signature.
+    /// Returns an error if the class has no method with this name and signature.
     pub fn method(self, class: Global, name: &CStr, signature: &CStr) -> Result<Method, Thrown> {
         let (name, signature) = (name.as_ptr(), signature.as_ptr());
         // SAFETY: the class is valid, and both texts end with 0.
@@ -184,7 +185,7 @@ impl Env {
     /// Registers `function` as the code of a native method.
     ///
     /// # Safety
-    /// The function has the parameters of the signature, after the environment and the class.
+    /// The function must have the parameters in the signature, after the environment and the class.
     pub unsafe fn register_native(
         self,
         class: Global,
@@ -197,8 +198,8 @@ impl Env {
             signature: signature.as_ptr().cast_mut(),
             fnPtr: function,
         };
-        // SAFETY: JNI reads the one method and copies its texts; the function is right as the
-        // caller promises.
+        // SAFETY: JNI reads the one method and copies its strings; the caller promises that the
+        // function is correct.
         let code = unsafe { call!(self, RegisterNatives, class.0, &raw const method, 1) };
         if code == JNI_OK { Ok(()) } else { Err(self.thrown()) }
     }
@@ -216,7 +217,7 @@ impl Env {
         let len = bytes.len().min(i32::MAX as usize) as i32;
         // SAFETY: the thread is attached.
         let array = self.local(unsafe { call!(self, NewByteArray, len) })?;
-        // SAFETY: the array has `len` bytes, and so has the slice at least.
+        // SAFETY: the array has `len` bytes, and the slice has at least as many.
         unsafe { call!(self, SetByteArrayRegion, array.raw(), 0, len, bytes.as_ptr().cast()) };
         Ok(array)
     }
@@ -301,7 +302,7 @@ impl Env {
     /// Calls a method without a result.
     ///
     /// # Safety
-    /// The arguments match the signature of the method. The same holds for the functions below.
+    /// The arguments must match the method's signature. The same holds for the functions below.
     pub unsafe fn call_void(
         self,
         method: Method,

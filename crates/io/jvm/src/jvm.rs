@@ -1,4 +1,4 @@
-//! The JVM of the process.
+//! The JVM inside the process.
 
 use crate::bridge::Natives;
 use crate::buffer::Pool;
@@ -19,13 +19,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Environment variables with additional options of the JVM. They come after the declared options.
+/// Environment variables with additional JVM options, which follow the declared options.
 const VARIABLES: [&str; 2] = ["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
 
-/// The running JVM of this process, with its options.
+/// This process's running JVM, with its options.
 static RUNNING: Mutex<Option<(JvmOptions, Jvm)>> = Mutex::new(None);
 
-/// The JVM of the process. Cheap to clone. It runs until the process ends.
+/// The process's JVM. Cheap to clone. It runs until the process exits.
 #[derive(Clone)]
 pub struct Jvm(Arc<Inner>);
 
@@ -38,34 +38,34 @@ struct Inner {
 /// Information about a running JVM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JvmInfo {
-    /// Home of Java.
+    /// Java home.
     pub home: std::path::PathBuf,
-    /// Version of Java, such as `25.0.1`.
+    /// Java version, such as `25.0.1`.
     pub java_version: String,
     /// Name of the virtual machine.
     pub vm: String,
-    /// Duration of the start.
+    /// Time that the start took.
     pub start: Duration,
     /// Warnings about options with unexpected effects.
     pub warnings: Vec<String>,
 }
 
-/// Statistics of a JVM.
+/// Statistics about a JVM.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct JvmStats {
     /// Bytes of objects, including objects that the next collection will free.
     pub heap_used: u64,
     /// Bytes of the heap that are backed by memory.
     pub heap_committed: u64,
-    /// Maximum heap in bytes.
+    /// Maximum heap size in bytes.
     pub heap_max: u64,
     /// Bytes of classes and compiled code.
     pub non_heap_used: u64,
     /// Bytes of classes.
     pub metaspace_used: u64,
-    /// Number of collections.
+    /// Number of garbage collections.
     pub collections: u64,
-    /// Time of all collections in milliseconds.
+    /// Total time of all collections in milliseconds.
     pub collection_ms: u64,
     /// Number of threads, including workers.
     pub threads: u64,
@@ -73,7 +73,7 @@ pub struct JvmStats {
     pub classes: u64,
 }
 
-/// The heap after a collection.
+/// The heap size after a collection.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct HeapSize {
     /// Bytes of objects.
@@ -85,10 +85,10 @@ pub struct HeapSize {
 }
 
 impl Jvm {
-    /// Starts the JVM of the process, or returns the running JVM.
+    /// Starts the process's JVM, or returns the running JVM.
     ///
     /// # Errors
-    /// The JVM cannot start, or a JVM with other options is running.
+    /// Returns an error if the JVM cannot start, or a JVM with other options is running.
     pub fn start(options: &JvmOptions) -> Result<Jvm, StartError> {
         let mut running = RUNNING.lock();
         if let Some((used, jvm)) = &*running {
@@ -99,8 +99,8 @@ impl Jvm {
         Ok(jvm)
     }
 
-    /// Checks everything that can be checked without a start: the options, Java, the jar and the
-    /// user.
+    /// Checks everything that can be checked without starting the JVM: the options, Java, the jar
+    /// and the user.
     ///
     /// # Errors
     /// See [`Jvm::start`].
@@ -116,7 +116,7 @@ impl Jvm {
     /// Compiles an operator.
     ///
     /// # Errors
-    /// The source has an error, or the JVM does not answer.
+    /// Returns an error if the source contains an error, or the JVM does not respond.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         Operator::register(&self.0.shared, &self.0.control, spec)
     }
@@ -133,8 +133,8 @@ impl Jvm {
         Collector::register(&self.0.control, spec, deliver)
     }
 
-    /// Returns the statistics of the collectors, and records their calls that have ended since the
-    /// last call. Calls Java on the current thread.
+    /// Returns statistics about the collectors, and records the calls that have ended since the
+    /// previous request. Calls Java on the current thread.
     ///
     /// # Errors
     /// See [`Jvm::stats`].
@@ -152,21 +152,21 @@ impl Jvm {
         &self.0.control
     }
 
-    /// Returns statistics of the JVM, and records its garbage collections since the last call.
-    /// Calls Java on the current thread.
+    /// Returns statistics about the JVM, and records its garbage collections since the previous
+    /// request. Calls Java on the current thread.
     ///
     /// # Errors
-    /// The thread cannot call Java, or Java threw an exception.
+    /// Returns an error if the thread cannot call Java, or Java threw an exception.
     pub fn stats(&self) -> Result<JvmStats, CallError> {
         recorded(None, worker::process(&self.0.shared)?)
     }
 
-    /// Collects garbage and returns memory to the system. From now on, the heap keeps little memory
-    /// beyond the used part. Returns the size of the heap afterwards. Calls Java on the current
-    /// thread, for the duration of the collection.
+    /// Collects garbage and returns memory to the system. Afterwards the heap keeps little memory
+    /// beyond the used part. Returns the size of the heap after the collection. Calls Java on the
+    /// current thread, for the duration of the collection.
     ///
     /// # Errors
-    /// The thread cannot call Java, or Java threw an exception.
+    /// Returns an error if the thread cannot call Java, or Java threw an exception.
     pub fn tighten_heap(&self) -> Result<HeapSize, CallError> {
         recorded(None, worker::heap(&self.0.shared, true)?)
     }
@@ -183,15 +183,15 @@ impl Jvm {
     /// cost of a call.
     ///
     /// # Errors
-    /// The thread cannot call Java.
+    /// Returns an error if the thread cannot call Java.
     pub fn noop(&self, count: u64) -> Result<(), CallError> {
         worker::noop(&self.0.shared, count)
     }
 }
 
-/// Ends the process at once with this code if it has a JVM, even one that is being created or that
-/// failed to start. Without this, the threads of the JVM would run while the destructors of its
-/// library do, and the process could crash.
+/// Exits the process at once with this code if it has a JVM, even one that is being created or that
+/// failed to start. Otherwise the JVM's threads would run at the same time as the destructors of
+/// its library, and the process could crash.
 pub fn end_process(code: u8) {
     if !create::was_called() {
         return;
@@ -199,7 +199,7 @@ pub fn end_process(code: u8) {
     end_now(code)
 }
 
-/// Ends the process at once with this code.
+/// Exits the process at once with this code.
 pub(crate) fn end_now(code: u8) -> ! {
     _ = std::io::stdout().flush();
     // SAFETY: `_exit` has no preconditions.

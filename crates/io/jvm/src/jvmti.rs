@@ -1,6 +1,6 @@
 //! The part of JVMTI that profiles use, with safe functions around its table of function pointers.
 //!
-//! The numbers come from the tables in the specification of the JVM Tool Interface.
+//! The numbers come from the tables in the JVM Tool Interface specification.
 
 use crate::jni::{Env, Vm};
 use jni_sys::{JNIEnv, jclass, jint, jmethodID, jobject};
@@ -8,17 +8,17 @@ use millstream_profiler::{method_address, sample_allocation};
 use std::ffi::{CStr, c_char, c_uchar, c_void};
 use std::ptr::{self, NonNull};
 
-/// Version 11, the oldest version that every supported JVM has.
+/// Version 11, the oldest version that every supported JVM provides.
 const VERSION: jint = 0x300B_0000;
 
-/// Mode and types of events.
+/// Event mode and event types.
 const ENABLE: jint = 1;
 const DISABLE: jint = 0;
 const CLASS_LOAD: jint = 55;
 const CLASS_PREPARE: jint = 56;
 const SAMPLED_OBJECT_ALLOC: jint = 86;
 
-/// Maximum number of frames of a sampled allocation.
+/// Maximum number of frames in a sampled allocation.
 const FRAMES_MAX: usize = 96;
 
 /// Type of the first callback.
@@ -27,13 +27,13 @@ const FIRST_EVENT: jint = 50;
 /// Number of callbacks in version 11.
 const EVENTS: usize = 37;
 
-/// Bits of capabilities.
+/// Capability bits.
 const GET_SOURCE_FILE_NAME: u32 = 11;
 const GET_LINE_NUMBERS: u32 = 12;
-/// Bit of a capability in the second word.
+/// A capability bit in the second word.
 const GENERATE_SAMPLED_OBJECT_ALLOC: u32 = 43 - 32;
 
-/// Numbers of functions.
+/// Function numbers.
 const SET_EVENT_NOTIFICATION_MODE: usize = 2;
 const DEALLOCATE: usize = 47;
 const GET_CLASS_SIGNATURE: usize = 48;
@@ -74,11 +74,11 @@ type Trace =
     unsafe extern "C" fn(*mut Interface, jobject, jint, jint, *mut FrameInfo, *mut jint) -> jint;
 type Capabilities = unsafe extern "C" fn(*mut Interface, *const [u32; 4]) -> jint;
 
-/// Callbacks by type of event.
+/// Callbacks by event type.
 #[repr(C)]
 struct Callbacks([*const c_void; EVENTS]);
 
-/// A location in a method from which on the code belongs to a line.
+/// The location in a method at which the code for a line begins.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct LineEntry {
@@ -86,7 +86,7 @@ struct LineEntry {
     line: jint,
 }
 
-/// A frame of a stack.
+/// A stack frame.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FrameInfo {
@@ -94,7 +94,7 @@ struct FrameInfo {
     location: i64,
 }
 
-/// An environment of JVMTI. It is never disposed.
+/// A JVMTI environment. It is never disposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Jvmti(NonNull<Interface>);
 
@@ -124,16 +124,16 @@ impl<T> Drop for Allocated<T> {
 
 impl Allocated<c_char> {
     fn text(&self) -> Option<String> {
-        // SAFETY: JVMTI returns texts that end with 0.
+        // SAFETY: JVMTI returns strings that end with 0.
         let text = (!self.1.is_null()).then(|| unsafe { CStr::from_ptr(self.1) });
         text.map(|text| text.to_string_lossy().into_owned())
     }
 }
 
-/// A method as in the source.
+/// A method as it appears in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodText {
-    /// Class, such as `java.lang.String`, and name.
+    /// Class, such as `java.lang.String`, and method name.
     pub name: String,
     pub file: Option<String>,
     pub line: Option<u32>,
@@ -150,7 +150,7 @@ impl Jvmti {
         callbacks.0[at(CLASS_PREPARE)] = class_is_prepared as *const c_void;
         callbacks.0[at(SAMPLED_OBJECT_ALLOC)] = object_is_sampled as *const c_void;
         // SAFETY: both structures have the types that the functions expect, and the functions copy
-        // them. Without the capabilities there are no lines.
+        // them. Without the capabilities, there are no lines.
         let code = unsafe {
             call!(jvmti, ADD_CAPABILITIES, Capabilities, &raw const wanted);
             let bytes = size_of::<Callbacks>() as jint;
@@ -159,7 +159,7 @@ impl Jvmti {
         (code == 0).then_some(jvmti)
     }
 
-    /// Turns the events of classes on or off. While they are on, each method has an id.
+    /// Turns class events on or off. While they are on, each method has an id.
     pub fn watch_classes(self, is_on: bool) -> Result<(), jint> {
         let mode = if is_on { ENABLE } else { DISABLE };
         self.set_mode(mode, CLASS_LOAD)?;
@@ -172,7 +172,7 @@ impl Jvmti {
         checked(unsafe { call!(self, SET_EVENT_NOTIFICATION_MODE, SetMode, mode, event, thread) })
     }
 
-    /// Samples about one allocation per this many bytes from now on.
+    /// Starts to sample about one allocation per this many bytes.
     pub fn sample_allocations(self, bytes: u64) -> Result<(), jint> {
         let wanted: [u32; 4] = [0, 1 << GENERATE_SAMPLED_OBJECT_ALLOC, 0, 0];
         let bytes = jint::try_from(bytes).unwrap_or(jint::MAX);
@@ -183,12 +183,12 @@ impl Jvmti {
         self.set_mode(ENABLE, SAMPLED_OBJECT_ALLOC)
     }
 
-    /// Ends the sampling of allocations, if it is on.
+    /// Stops sampling allocations, if sampling is on.
     pub fn end_allocations(self) -> Result<(), jint> {
         self.set_mode(DISABLE, SAMPLED_OBJECT_ALLOC)
     }
 
-    /// Gives an id to each method of the loaded classes.
+    /// Assigns an id to each method of the loaded classes.
     pub fn identify_methods(self, env: Env) -> Result<(), jint> {
         let (mut count, mut classes) = (0, ptr::null_mut());
         // SAFETY: both pointers are to locals.
@@ -196,7 +196,7 @@ impl Jvmti {
             unsafe { call!(self, GET_LOADED_CLASSES, Classes, &raw mut count, &raw mut classes) };
         let classes = Allocated(self, classes);
         for index in 0..usize::try_from(count).unwrap_or_default() {
-            // SAFETY: there are as many classes.
+            // SAFETY: the array has at least this many classes.
             let class = unsafe { *classes.1.add(index) };
             self.identify_methods_of(class);
             // SAFETY: the reference is one of this thread, and was not deleted.
@@ -205,7 +205,7 @@ impl Jvmti {
         if code == 0 { Ok(()) } else { Err(code) }
     }
 
-    /// Gives ids to the methods of a class, as a side effect of listing them.
+    /// Assigns ids to a class's methods, as a side effect of listing them.
     fn identify_methods_of(self, class: jclass) {
         let (mut count, mut methods) = (0, ptr::null_mut());
         // SAFETY: the class is a reference of this thread, and both pointers are to locals. A class that is
@@ -278,7 +278,7 @@ impl Jvmti {
             call!(self, GET_LINE_NUMBER_TABLE, Lines, method, &raw mut count, &raw mut lines)
         };
         let lines = Allocated(self, lines);
-        // SAFETY: there are as many entries.
+        // SAFETY: the table has at least this many entries.
         let entry = |index: usize| unsafe { *lines.1.add(index) };
         let entries = (0..usize::try_from(count).unwrap_or_default()).map(entry);
         let before = entries.filter(|entry| entry.location <= i64::from(location));
@@ -290,7 +290,7 @@ fn checked(code: jint) -> Result<(), jint> {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// Returns the name of a class as in the source, such as `java.lang.String`, from its signature.
+/// Returns the name of a class as in the source, such as `java.lang.String`, given its signature.
 fn written(signature: &str) -> String {
     let name = signature.strip_prefix('L').and_then(|name| name.strip_suffix(';'));
     name.unwrap_or(signature).replace('/', ".")
@@ -299,14 +299,14 @@ fn written(signature: &str) -> String {
 /// Does nothing. The event must be enabled for `AsyncGetCallTrace`.
 extern "C" fn class_loads(_: *mut Interface, _: *mut JNIEnv, _: jobject, _: jclass) {}
 
-/// Gives an id to each method of a new class.
+/// Assigns an id to each method of a new class.
 extern "C" fn class_is_prepared(jvmti: *mut Interface, _: *mut JNIEnv, _: jobject, class: jclass) {
     if let Some(jvmti) = NonNull::new(jvmti) {
         Jvmti(jvmti).identify_methods_of(class);
     }
 }
 
-/// Adds a sample of an allocation by the current thread.
+/// Adds a sample for an allocation by the current thread.
 extern "C" fn object_is_sampled(
     jvmti: *mut Interface,
     _: *mut JNIEnv,
@@ -318,7 +318,7 @@ extern "C" fn object_is_sampled(
     let Some(jvmti) = NonNull::new(jvmti) else { return };
     let mut frames = [FrameInfo { method: ptr::null_mut(), location: 0 }; FRAMES_MAX];
     let (mut count, max) = (0, FRAMES_MAX as jint);
-    // SAFETY: there is room for as many frames, and the thread is a reference of this thread.
+    // SAFETY: there is room for this many frames, and the thread is a reference of this thread.
     unsafe {
         let jvmti = Jvmti(jvmti);
         call!(jvmti, GET_STACK_TRACE, Trace, thread, 0, max, frames.as_mut_ptr(), &raw mut count)

@@ -1,6 +1,6 @@
 //! The memory that both sides of a call share, in 64-bit words of the host's byte order.
 //!
-//! The constants here are the only definition; a test generates
+//! The constants in this file are the only definition; a test generates
 //! `java/operators/src/main/java/dev/millstream/operator/runtime/Layout.java` from them.
 
 /// Defines constants, and lists them with their documentation for the generator.
@@ -126,8 +126,8 @@ layout! {
     /// Length of a constant in words.
     CONSTANT_WORDS = 4;
 
-    // The answer, at the offset in the buffer that the call returns, a multiple of 8. Its
-    // positions are offsets in the buffer.
+    // The answer, at the offset in the buffer that the call returns, a multiple of 8. Positions in
+    // the answer are offsets in the buffer.
     /// Number of bytes from the start of the buffer that hold values.
     ANSWER_VALUE_BYTES = 0;
     /// Offset of the changed columns.

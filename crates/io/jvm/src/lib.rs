@@ -4,18 +4,18 @@
 //! Java share.
 //!
 //! ```text
-//! JvmMemory::of      computes the memory of the JVM from the options alone
+//! JvmMemory::of      computes the JVM's memory from the options alone
 //! Jvm::start         finds Java, starts it on the thread `jvm-control`; one per process
 //! Jvm::register      compiles an operator on that thread
 //! Operator::call     on any thread: passes the addresses of a batch to Java, which writes its
-//!                    answer into a buffer; checks the answer, and makes columns of the buffer
-//! Jvm::collector     compiles a collector; it passes chunks of events from threads of Java
-//! JvmProcess::open   does the same in a separate process, which may end at any time:
+//!                    answer into a buffer; checks the answer, and turns the buffer into columns
+//! Jvm::collector     compiles a collector; it passes chunks of events from Java threads
+//! JvmProcess::open   does the same in a separate process, which may exit at any time:
 //! process/mod.rs
 //! ```
 //!
-//! A thread is attached to the JVM on its first call and detached when it ends. Operators are
-//! foreign code: whatever they write, an answer is either valid or refused as a whole
+//! A thread is attached to the JVM on its first call and detached when it exits. Operators are
+//! foreign code: whatever they write, an answer is either valid or rejected as a whole
 //! (`validate.rs`).
 
 mod answer;
@@ -68,5 +68,5 @@ pub use process::{
 pub use snapshot::{CollectorSnapshot, CollectorsSnapshot, JvmProcessSnapshot, JvmSnapshot};
 pub use unsuitable::Unsuitable;
 
-/// Placeholder in [`Input::times`] for a row that has the time at which it was read.
+/// Placeholder in [`Input::times`] for a row whose time is the time at which it was read.
 pub const TIME_UNKNOWN: i64 = layout::TIME_UNKNOWN;

@@ -1,21 +1,22 @@
-//! The memory of a JVM, computed before the start.
+//! A JVM's memory, computed before the start.
 
 use crate::buffer::BUFFER_BYTES;
 use crate::options::{CODE_CACHE_BYTES, DIRECT_BYTES, JvmOptions, METASPACE_BYTES, STACK_BYTES};
 
-/// Number of threads of the JVM: compilers, garbage collector, reference handling, watchdog.
+/// Number of threads that the JVM itself uses: compilers, garbage collector, reference handling,
+/// watchdog.
 const JVM_THREADS: u64 = 16;
 
-/// Memory of the JVM beyond the parts that have a limit, in bytes: code and data, symbols, and the
-/// memory of the compilers while they work. Measured at up to 50 MiB.
+/// The JVM's memory beyond the parts that have a limit, in bytes: code and data, symbols, and the
+/// compilers' working memory. Measured at up to 50 MiB.
 const OVERHEAD_BYTES: u64 = 56 << 20;
 
-/// Divisors of the heap size that give the tables of a garbage collector: 2 % for the serial
-/// collector, 15 % for others.
+/// Denominators of the share of the heap size that a garbage collector's tables take: 2 % for the
+/// serial collector, 15 % for others.
 const SERIAL_PART: u64 = 50;
 const CONCURRENT_PART: u64 = 7;
 
-/// The maximum memory of a JVM, in bytes.
+/// A JVM's maximum memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmMemory {
     /// Objects.
@@ -28,7 +29,7 @@ pub struct JvmMemory {
     pub direct_bytes: u64,
     /// Stacks of the JVM's threads and of the threads that call collectors.
     pub stack_bytes: u64,
-    /// Tables of the garbage collector, and all parts without a limit.
+    /// The garbage collector's tables, and all parts without a limit.
     pub overhead_bytes: u64,
     /// Buffers for answers, one per thread that calls operators.
     pub buffer_bytes: u64,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// The configuration of a transform `jvm` for its operator.
+/// The configuration of the operator in a `jvm` transform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OperatorSpec {
     /// Id of the transform.
@@ -29,11 +29,11 @@ pub struct OperatorSpec {
     pub class_name: Option<String>,
     /// Options for the class.
     pub options: serde_json::Map<String, serde_json::Value>,
-    /// Declared types of fields: `text`, `int`, `float`, `bool` or `time`.
+    /// Declared field types: `text`, `int`, `float`, `bool` or `time`.
     pub fields: BTreeMap<String, String>,
     /// Field that receives the value of an expression.
     pub output: Option<String>,
-    /// Maximum time of a row in milliseconds; 0 for no limit.
+    /// Maximum time per row in milliseconds; 0 for no limit.
     pub row_timeout_ms: u64,
     /// Additional classes that scripts may use, or packages such as `java.text.*`.
     pub allow: Vec<String>,
@@ -41,12 +41,12 @@ pub struct OperatorSpec {
     pub removed_calls: Vec<String>,
 }
 
-/// The source of a rule.
+/// The source code of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleSource {
     /// Name of the file, or `script`.
     pub name: String,
-    /// The source.
+    /// The source code.
     pub text: String,
 }
 
@@ -54,8 +54,8 @@ pub struct RuleSource {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Registered {
     pub(crate) id: i32,
-    /// Names of fields in the source. If the batch has such a column, it must be a column of the
-    /// input.
+    /// Names of fields in the source. If the batch has a column with such a name, it must be a
+    /// column of the input.
     pub fields: Vec<String>,
     /// Number of calls that were removed from the source.
     pub removed_calls: u64,
@@ -63,14 +63,14 @@ pub struct Registered {
     pub dynamic_calls: u64,
 }
 
-/// Statistics of an operator since it was registered.
+/// Statistics about an operator since it was registered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OperatorStats {
     /// Statistics of each rule; a class has one entry.
     pub rules: Vec<RuleStats>,
 }
 
-/// Statistics of a rule.
+/// Statistics about a rule.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RuleStats {
     /// Name of the rule.
@@ -79,12 +79,12 @@ pub struct RuleStats {
     pub rows: u64,
     /// Number of rows that failed.
     pub failures: u64,
-    /// Time of the rule in nanoseconds.
+    /// Total time of the rule in nanoseconds.
     pub ns: u64,
 }
 
 /// A registered operator, which any number of threads can call. Cheap to clone. The operator is
-/// removed when the last clone drops, and its classes are unloaded after its calls have ended.
+/// removed when the last clone is dropped, and its classes are unloaded after its calls have ended.
 #[derive(Clone)]
 pub struct Operator(Arc<Handle>);
 
@@ -107,7 +107,7 @@ struct Handle {
 
 /// The location of an operator.
 enum Place {
-    /// In the JVM of this process.
+    /// In this process's JVM.
     Inside { shared: Arc<Shared>, control: Control },
     /// In a JVM in a separate process.
     Process(Arc<Slot>),
@@ -126,7 +126,7 @@ impl Operator {
         Ok(Operator::new(spec, Place::Inside { shared, control }, registered))
     }
 
-    /// Creates the handle of an operator that is registered in another process.
+    /// Creates the handle for an operator that is registered in another process.
     pub(crate) fn in_process(
         spec: &OperatorSpec,
         slot: Arc<Slot>,
@@ -150,19 +150,19 @@ impl Operator {
         &self.0.registered
     }
 
-    /// Transforms the selected rows of a batch.
+    /// Transforms a batch's selected rows.
     ///
-    /// In the JVM of this process, the call runs on the current thread, which is attached to the
-    /// JVM on its first call and detached when it ends. The function returns when Java does: an
-    /// operator without a row timeout may take any time, and the input stays borrowed until then.
+    /// In this process's JVM, the call runs on the current thread, which is attached to the JVM on
+    /// its first call and detached when it exits. The function returns when Java does: an operator
+    /// without a row timeout may take any time, and the input stays borrowed until then.
     ///
-    /// In a separate process, the call runs on a thread of that process. If the process ends, the
-    /// call is repeated after the restart, until [`Operator::let_go`]. At the deadline of the
-    /// input, the process is ended.
+    /// In a separate process, the call runs on a thread of that process. If the process exits, the
+    /// call is repeated after the restart, until [`Operator::let_go`]. At the input's deadline, the
+    /// process is killed.
     ///
     /// # Errors
-    /// The call failed as a whole, or the answer is invalid: nothing has changed in the input. Rows
-    /// that failed individually are in [`Answer::failed`].
+    /// Returns an error if the call failed as a whole, or the answer is invalid; nothing has
+    /// changed in the input. Rows that failed individually are in [`Answer::failed`].
     pub fn call(&self, input: &Input<'_>) -> Result<Answer, CallError> {
         let Handle { place, rules, registered } = &*self.0;
         match place {
@@ -171,18 +171,18 @@ impl Operator {
         }
     }
 
-    /// Makes calls fail that wait for a process that does not run. Other calls continue.
+    /// Makes calls fail that wait for a process that is not running. Other calls continue.
     pub fn let_go(&self) {
         if let Place::Process(slot) = &self.0.place {
             slot.let_go();
         }
     }
 
-    /// Returns the statistics of the operator since it was registered, or since its process was
-    /// started. Calls Java on the current thread, so it never waits for a compiler.
+    /// Returns statistics about the operator since it was registered, or since its process was
+    /// started. Calls Java on the current thread, so the function never waits for a compiler.
     ///
     /// # Errors
-    /// The thread cannot call Java, or Java threw an exception.
+    /// Returns an error if the thread cannot call Java, or Java threw an exception.
     pub fn stats(&self) -> Result<OperatorStats, CallError> {
         match &self.0.place {
             Place::Inside { shared, .. } => parsed(worker::stats(shared, self.0.registered.id)?),
@@ -191,7 +191,7 @@ impl Operator {
     }
 }
 
-/// Compiles an operator in the JVM of this process, and returns the answer of Java.
+/// Compiles an operator in this process's JVM, and returns Java's response.
 pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
     let register = move |bridge: &Bridge, env| bridge.register(env, &spec);
     control.ask(register, |bridge, env, late| {
@@ -201,7 +201,7 @@ pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, 
     })
 }
 
-/// Parses the answer of Java to a registration.
+/// Parses Java's response to a registration.
 pub(crate) fn registered(answer: &[u8]) -> Result<Registered, RegisterError> {
     match serde_json::from_slice(answer).map_err(unreadable)? {
         Answered::Fault { error: Fault { message, rule, line, column } } => {
@@ -220,7 +220,7 @@ impl Drop for Handle {
     }
 }
 
-/// Asks the control thread to remove an operator from the JVM of this process. Does not wait.
+/// Asks the control thread to remove an operator from this process's JVM. Does not wait.
 pub(crate) fn remove_later(control: &Control, id: i32) {
     control.send(move |bridge, env| remove(bridge, env, id));
 }

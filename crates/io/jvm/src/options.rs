@@ -1,4 +1,4 @@
-//! The options of the JVM, and its command line arguments.
+//! The JVM options, and the JVM's command line arguments.
 
 use crate::error::StartError;
 use serde::{Deserialize, Serialize};
@@ -13,38 +13,38 @@ pub const COLLECTORS_DEFAULT: usize = 16;
 /// Initial heap size in bytes. The heap grows on demand.
 const HEAP_INITIAL_BYTES: u64 = 16 << 20;
 
-/// Stack size of a Java thread in bytes, for threads of the JVM and of collectors. Operators run on
-/// threads of the agent.
+/// Stack size of a Java thread in bytes, for JVM threads and collector threads. Operators run on
+/// the agent's threads.
 pub const STACK_BYTES: u64 = 512 << 10;
 
-/// Maximum bytes of classes. Groovy takes 40 MiB, and each script about 100 KiB.
+/// Maximum bytes for classes. Groovy takes 40 MiB, and each script about 100 KiB.
 pub const METASPACE_BYTES: u64 = 96 << 20;
 
-/// Maximum bytes of compiled code.
+/// Maximum bytes for compiled code.
 pub const CODE_CACHE_BYTES: u64 = 48 << 20;
 
-/// Maximum bytes of direct buffers, for operators that read files or sockets.
+/// Maximum bytes for direct buffers, for operators that read files or sockets.
 pub const DIRECT_BYTES: u64 = 16 << 20;
 
-/// First versions of Java that warn unless native access is permitted, and unless access to memory
-/// by address is permitted.
+/// First Java versions that warn unless native access is permitted, and unless access to memory by
+/// address is permitted.
 const NATIVE_ACCESS_VERSION: u32 = 22;
 const MEMORY_ACCESS_VERSION: u32 = 23;
 
 /// The options of a JVM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JvmOptions {
-    /// Home of Java; `None` to search.
+    /// Java home; `None` to search for it.
     pub home: Option<PathBuf>,
-    /// Largest heap in bytes.
+    /// Maximum heap size in bytes.
     pub heap_bytes: u64,
-    /// Additional options of the JVM.
+    /// Additional JVM options.
     pub options: Vec<String>,
     /// Number of threads that call operators.
     pub threads: usize,
     /// Number of threads that call collectors.
     pub collectors: usize,
-    /// Path of the jar with the runtime of the operators; `None` to search beside the program.
+    /// Path of the jar with the operators' runtime; `None` to search next to the program.
     pub jar: Option<PathBuf>,
     /// Whether the JVM may start in a process that runs as root.
     pub allow_root: bool,
@@ -109,7 +109,7 @@ impl JvmOptions {
     /// Checks the options without starting a JVM.
     ///
     /// # Errors
-    /// An option of the JVM would break the agent, or is malformed.
+    /// Returns an error if a JVM option would break the agent, or is malformed.
     pub fn check(&self) -> Result<(), StartError> {
         let advice = |option: &String| {
             let advice =
@@ -119,12 +119,12 @@ impl JvmOptions {
         self.options.iter().find_map(advice).map_or(Ok(()), Err)
     }
 
-    /// Returns the arguments for a JVM of this version.
+    /// Returns the arguments for a JVM with this version.
     pub(crate) fn arguments(&self, jar: &Path, version: u32) -> Vec<String> {
         let initial = HEAP_INITIAL_BYTES.min(self.heap_bytes);
         let mut arguments = vec![
             format!("-Djava.class.path={}", jar.display()),
-            // The agent handles the signals of the process.
+            // The agent handles the process's signals.
             "-Xrs".to_owned(),
             format!("-Xmx{}", self.heap_bytes),
             format!("-Xms{initial}"),
@@ -132,7 +132,7 @@ impl JvmOptions {
             format!("-XX:MaxMetaspaceSize={METASPACE_BYTES}"),
             format!("-XX:ReservedCodeCacheSize={CODE_CACHE_BYTES}"),
             format!("-XX:MaxDirectMemorySize={DIRECT_BYTES}"),
-            // This disables a file of counters in /tmp that the JVM writes at each collection.
+            // This disables a file of counters in /tmp that the JVM writes during each collection.
             "-XX:-UsePerfData".to_owned(),
             // By default, only the fourth collection in a row returns all memory to the system.
             "-XX:-ShrinkHeapInSteps".to_owned(),
@@ -143,7 +143,7 @@ impl JvmOptions {
             arguments.push("-XX:+UseSerialGC".to_owned());
         }
         if self.options.iter().any(|option| option == "-XX:+UseZGC") {
-            // ZGC returns memory that is unused for this time; the default is five minutes.
+            // ZGC returns memory that has been unused for this time; the default is five minutes.
             arguments.push("-XX:ZUncommitDelay=1".to_owned());
         }
         if version >= NATIVE_ACCESS_VERSION {
@@ -156,7 +156,7 @@ impl JvmOptions {
         arguments
     }
 
-    /// Returns the last value of an option with a size, such as `-XX:MaxMetaspaceSize=`.
+    /// Returns the last value of an option that is a size, such as `-XX:MaxMetaspaceSize=`.
     pub(crate) fn size(&self, name: &str) -> Option<u64> {
         self.options.iter().rev().find_map(|option| size(option.strip_prefix(name)?))
     }
@@ -168,7 +168,7 @@ impl JvmOptions {
     }
 }
 
-/// Returns what to do instead of using an option; `None` if the option can be used.
+/// Returns the advice on what to do instead of using an option; `None` if the option can be used.
 fn advice(option: &str) -> Option<&'static str> {
     let refused = REFUSED.iter().find(|(start, _)| option.starts_with(start));
     refused.map(|(_, advice)| *advice).or_else(|| malformed(option))
@@ -196,7 +196,7 @@ fn is_collector(option: &str) -> bool {
     option.starts_with("-XX:+Use") && option.ends_with("GC")
 }
 
-/// Parses a size like the JVM does, such as `96m`.
+/// Parses a size as the JVM does, such as `96m`.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {

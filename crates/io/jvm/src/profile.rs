@@ -1,9 +1,9 @@
-//! Java frames in the profiles of this process.
+//! Java frames in this process's profiles.
 //!
-//! `AsyncGetCallTrace`, a function that HotSpot provides for profilers, walks the Java frames of
-//! the calling thread in a signal handler. It identifies methods by ids, which exist only if they
-//! were requested before. The profile therefore requests them at its start, and for each class that
-//! is loaded meanwhile.
+//! `AsyncGetCallTrace`, a function that HotSpot provides for profilers, walks the calling thread's
+//! Java frames in a signal handler. It identifies methods by ids, which exist only if they were
+//! requested before. Therefore the profile requests them at its start, and for each class that is
+//! loaded while it runs.
 
 use crate::jni::{Env, Vm};
 use crate::jvmti::Jvmti;
@@ -15,10 +15,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// Maximum number of Java frames of a stack.
+/// Maximum number of Java frames in a stack.
 const FRAMES_MAX: usize = 96;
 
-/// Stack space that a walk needs, in bytes: the JVM holds maps of all registers, of some KB each.
+/// Stack space that a walk needs, in bytes: the JVM uses maps of all registers, a few KB each.
 const WALK_BYTES: usize = 32 << 10;
 
 /// Name of the profiler thread in the JVM.
@@ -45,7 +45,7 @@ pub struct CallTrace {
 /// Type of the function `AsyncGetCallTrace`.
 pub type AsyncGetCallTrace = unsafe extern "C" fn(*mut CallTrace, jint, *mut c_void);
 
-/// The JVM of the process as a provider of Java frames for profiles.
+/// The process's JVM as a provider of Java frames for profiles.
 struct JavaFrames {
     vm: Vm,
     walk: AsyncGetCallTrace,
@@ -54,7 +54,7 @@ struct JavaFrames {
 
 static FRAMES: OnceLock<JavaFrames> = OnceLock::new();
 
-/// Enables Java frames in profiles of this process. The current thread must be attached.
+/// Enables Java frames in this process's profiles. The current thread must be attached.
 pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
     let frames = walk.zip(Jvmti::new(vm)).map(|(walk, jvmti)| JavaFrames { vm, walk, jvmti });
     match frames {
@@ -64,8 +64,8 @@ pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
 }
 
 impl JavaFrames {
-    /// Runs a function on this thread, which is attached meanwhile. Logs an error, which is a code
-    /// of JNI or JVMTI.
+    /// Runs a function on this thread, which is attached for the duration of the call. Logs an
+    /// error, which is a JNI or JVMTI code.
     fn attached<T>(&self, what: &str, run: impl FnOnce(Env) -> Result<T, jint>) -> Option<T> {
         let result = self.vm.attach(THREAD).and_then(|env| {
             let result = run(env);
@@ -102,7 +102,7 @@ impl Runtime for JavaFrames {
             return 0;
         }
         let Some(env) = self.vm.environment(crate::jni::VERSION) else { return 0 };
-        // SAFETY: the caller's condition.
+        // SAFETY: the caller guarantees the conditions.
         unsafe { walk(self.walk, env.as_ptr().cast(), context, addresses) }
     }
 
@@ -123,11 +123,11 @@ impl JavaFrames {
     }
 }
 
-/// Writes the Java frames of the calling thread, and returns their number. The stack frame of this
+/// Writes the calling thread's Java frames, and returns their number. The stack frame of this
 /// function is large.
 ///
 /// # Safety
-/// The environment belongs to this thread, and the context to a signal handler on this thread.
+/// The environment must belong to this thread, and the context to a signal handler on this thread.
 #[inline(never)]
 unsafe fn walk(
     walk: AsyncGetCallTrace,
@@ -138,7 +138,7 @@ unsafe fn walk(
     let mut frames = [CallFrame { location: 0, method: ptr::null_mut() }; FRAMES_MAX];
     let mut trace = CallTrace { env, count: 0, frames: frames.as_mut_ptr() };
     let depth = addresses.len().min(FRAMES_MAX);
-    // SAFETY: there is room for as many frames, and the rest is the caller's condition.
+    // SAFETY: there is room for this many frames, and the caller guarantees the rest.
     unsafe { walk(&raw mut trace, depth as jint, context) };
     let count = usize::try_from(trace.count).unwrap_or_default().min(depth);
     for (address, frame) in addresses.iter_mut().zip(&frames[..count]) {

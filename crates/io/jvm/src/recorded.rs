@@ -1,5 +1,5 @@
-//! Past activity that a JVM reports, as recorded events: garbage collections, and calls of
-//! collectors that have ended.
+//! Past activity that a JVM reports, as recorded events: garbage collections, and collector calls
+//! that have ended.
 
 use crate::answered::parsed;
 use crate::error::CallError;
@@ -8,23 +8,23 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Maximum number of events of a kind in an answer. `RecentCollections` and `CollectorPool` report
+/// Maximum number of events per kind in a response. `RecentCollections` and `CollectorPool` report
 /// at most this number, but an untrusted child may report more.
 const EVENTS_MAX: usize = 1024;
 
-/// An answer with the activity since the previous answer.
+/// A response with the activity since the previous response.
 #[derive(Deserialize)]
 struct Answer<T> {
     #[serde(flatten)]
     rest: T,
     #[serde(default)]
     recent_collections: Vec<Collection>,
-    /// Number of collections that are omitted.
+    /// Number of omitted collections.
     #[serde(default)]
     omitted_collections: u64,
     #[serde(default)]
     recent_calls: Vec<Call>,
-    /// Number of calls that are omitted.
+    /// Number of omitted calls.
     #[serde(default)]
     omitted_calls: u64,
 }
@@ -40,7 +40,7 @@ struct Collection {
     after: u64,
 }
 
-/// A call of a collector.
+/// A collector call.
 #[derive(Deserialize)]
 struct Call {
     component: String,
@@ -51,7 +51,7 @@ struct Call {
     outcome: String,
 }
 
-/// Parses an answer of a JVM and records the events in it. `process` is the name of a separate
+/// Parses a JVM's response and records the events in it. `process` is the name of a separate
 /// process; `None` for the JVM inside the agent.
 pub fn recorded<T: DeserializeOwned>(
     process: Option<&str>,

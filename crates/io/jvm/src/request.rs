@@ -9,7 +9,7 @@ const COLUMN_WORDS: usize = layout::COLUMN_WORDS as usize;
 const SEGMENT_WORDS: usize = layout::SEGMENT_WORDS as usize;
 const CONSTANT_WORDS: usize = layout::CONSTANT_WORDS as usize;
 
-/// The words of a request. Java changes the words of the buffer when the buffer grows.
+/// The words of a request. Java changes the words that describe the buffer when the buffer grows.
 #[derive(Default)]
 pub struct Request {
     words: [Cell<i64>; REQUEST_WORDS],
@@ -100,7 +100,7 @@ mod tests {
     use crate::input::InputColumn;
     use millstream_columns as columns;
 
-    /// Reads a word of a table like Java does.
+    /// Reads a word in a table as Java does.
     fn read(address: i64, word: i64) -> i64 {
         let at = address as usize + word as usize * 8;
         // SAFETY: the tests read words of tables that they have just written.

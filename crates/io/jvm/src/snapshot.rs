@@ -1,6 +1,7 @@
 //! The state of JVMs, processes and collectors at one moment, for `/metrics` and the API.
 //!
-//! Plain data without behavior. The components that use JVMs fill it, and the console shows it.
+//! The snapshots are plain data without behavior. The components that use JVMs fill them, and the
+//! console shows them.
 
 use serde::Serialize;
 
@@ -9,47 +10,47 @@ use serde::Serialize;
 pub struct JvmProcessSnapshot {
     /// Name of the JVM.
     pub name: String,
-    /// Id of the process while it runs.
+    /// Process id, while the process runs.
     pub pid: Option<u32>,
     /// Number of restarts.
     pub restarts: u64,
-    /// Reason why the process does not run.
+    /// Reason why the process is not running.
     pub error: Option<String>,
-    /// Memory and threads of the JVM, as of a second ago.
+    /// Memory and threads of the JVM, up to a second old.
     pub jvm: Option<JvmSnapshot>,
 }
 
-/// The JVM inside the process, as of a second ago.
+/// The JVM inside the process, up to a second old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct JvmSnapshot {
-    /// Bytes of objects, including objects that the next collection frees.
+    /// Bytes of objects, including objects that the next collection will free.
     pub heap_used_bytes: u64,
     /// Bytes of the heap that are backed by memory.
     pub heap_committed_bytes: u64,
-    /// Maximum heap in bytes.
+    /// Maximum heap size in bytes.
     pub heap_bytes_max: u64,
     /// Bytes of classes and compiled code.
     pub non_heap_used_bytes: u64,
     /// Bytes of classes.
     pub metaspace_used_bytes: u64,
-    /// Collections since the start.
+    /// Number of garbage collections since the start.
     pub collections: u64,
-    /// Collections that the agent has asked for because memory was short.
+    /// Number of collections that the agent has requested because memory was short.
     pub requested_collections: u64,
-    /// Requested collections after which the heap kept memory that it did not use.
+    /// Number of requested collections after which the heap kept memory that it did not use.
     pub ignored_collections: u64,
-    /// Time of all collections in seconds.
+    /// Total time of all collections in seconds.
     pub collection_seconds: f64,
-    /// Threads, including the agent's threads that call operators.
+    /// Number of threads, including the agent's threads that call operators.
     pub threads: u64,
-    /// Loaded classes.
+    /// Number of loaded classes.
     pub classes: u64,
 }
 
-/// All collectors, as of a second ago.
+/// All collectors, up to a second old.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CollectorsSnapshot {
-    /// Threads that run them.
+    /// Number of threads that run collectors.
     pub threads: u64,
     /// Maximum number of threads.
     pub threads_max: u64,
@@ -63,16 +64,16 @@ pub struct CollectorSnapshot {
     /// Id of the collector's source.
     pub component: String,
     /// `waiting` for its next call, `queued` for a thread, `running`, `blocked` because the agent
-    /// takes no more events, `hangs` because it was interrupted and does not end, or `down` because
-    /// its process does not run or does not accept it.
+    /// takes no more events, `hangs` because it was interrupted and does not return, or `down`
+    /// because its process is not running or does not accept it.
     pub state: &'static str,
-    /// Calls that have begun.
+    /// Number of calls that have started.
     pub calls: u64,
-    /// Calls that threw an exception or exceeded their time.
+    /// Number of calls that threw an exception or exceeded their time limit.
     pub failures: u64,
-    /// Intervals without a call, because the previous call took too long.
+    /// Number of intervals without a call, because the previous call took too long.
     pub missed: u64,
-    /// Events that the collector passed on.
+    /// Number of events that the collector passed on.
     pub events: u64,
     /// Duration of the running call, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Oldest version of Java that can run the operators.
+/// Minimum Java version that can run the operators.
 pub const JAVA_VERSION_MIN: u32 = 17;
 
 /// A Java installation that is not suitable, and the reason.
@@ -11,7 +11,7 @@ pub const JAVA_VERSION_MIN: u32 = 17;
 pub struct Unsuitable {
     /// Origin of the path, such as `JAVA_HOME`; empty for the usual folders.
     pub from: &'static str,
-    /// Home of Java.
+    /// Java home.
     pub home: PathBuf,
     /// The reason.
     pub reason: String,

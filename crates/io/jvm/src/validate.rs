@@ -1,4 +1,4 @@
-//! Checks an answer, which foreign code has written, and creates columns from it.
+//! Checks an answer that foreign code has written, and creates columns from it.
 //!
 //! All code here reads from slices, so no offset or length in an answer can lead out of its buffer.
 
@@ -46,7 +46,7 @@ fn require(is_right: bool, fault: &'static str) -> Checked<()> {
 /// An answer with valid contents.
 #[derive(Debug)]
 pub struct Parsed {
-    /// Number of bytes at the start of the buffer that hold values.
+    /// Number of bytes at the start of the buffer that contain values.
     pub value_bytes: usize,
     /// Bytes to append after these values, because cells refer to them.
     pub kept: Vec<u8>,
@@ -56,10 +56,10 @@ pub struct Parsed {
     pub failed: Vec<RowFailure>,
 }
 
-/// Parses the answer at an offset of the buffer.
+/// Parses the answer at an offset in the buffer.
 ///
 /// # Errors
-/// A part of the answer violates the contract of `layout.rs`.
+/// Returns an error if a part of the answer violates the contract in `layout.rs`.
 pub fn parse(buffer: &[u8], offset: i64, input: &Input<'_>, rules: usize) -> Checked<Parsed> {
     let memory = Memory(buffer);
     let answer = memory.words(offset, 1, layout::ANSWER_WORDS)?;
@@ -90,7 +90,7 @@ pub fn parse(buffer: &[u8], offset: i64, input: &Input<'_>, rules: usize) -> Che
     Ok(Parsed { value_bytes: values.len(), kept, columns, emitted, dropped, failed })
 }
 
-/// The buffer of an answer.
+/// The buffer that contains an answer.
 #[derive(Clone, Copy)]
 struct Memory<'a>(&'a [u8]);
 
@@ -153,7 +153,7 @@ fn parse_failures(memory: Memory<'_>, answer: &[u8], rules: usize) -> Checked<Ve
     let texts: i64 = entries(words, layout::FAILED_WORDS)
         .map(|entry| word(entry, layout::FAILED_MESSAGE_BYTES).max(0))
         .fold(0, i64::saturating_add);
-    // Failures that shared a message could take more memory than the buffer has.
+    // Failures that share a message could take more memory than the buffer has.
     require(texts <= memory.0.len() as i64, "more messages than the buffer can hold")?;
     let mut message: Arc<str> = Arc::from("");
     let parse = |entry| parse_failure(memory, entry, rules, &mut message);
@@ -223,7 +223,7 @@ impl<'a> ColumnParser<'a> {
         let (offset, count) =
             (word(answer, layout::ANSWER_CHANGED), word(answer, layout::ANSWER_CHANGED_LEN));
         let words = self.memory.words(offset, count, layout::CHANGED_WORDS)?;
-        // Columns that shared their cells could take more memory than the buffer has.
+        // Columns that share their cells could take more memory than the buffer has.
         let cells_bytes = (self.input.rows + self.emitted.len()).saturating_mul(WORD_BYTES);
         let names = entries(words, layout::CHANGED_WORDS)
             .map(|entry| word(entry, layout::CHANGED_NAME_BYTES).max(0))
@@ -327,14 +327,14 @@ impl<'a> ColumnParser<'a> {
     }
 }
 
-/// Checks cells.
+/// The data for checking cells.
 struct Check<'a> {
     values: &'a [u8],
     block: &'a [u8],
 }
 
 impl Check<'_> {
-    /// Checks a changed cell. `old` is the cell of the input at the same place, whose contents are
+    /// Checks a changed cell. `old` is the input's cell at the same place, whose contents are
     /// valid.
     #[inline(always)]
     fn cell(&self, raw: u64, old: Cell) -> Checked<Cell> {
@@ -371,7 +371,7 @@ fn fits(kind: Kind, bytes: &[u8]) -> bool {
     }
 }
 
-/// Moves unchanged values of a column into the buffer of the changed values.
+/// Moves a column's unchanged values into the buffer with the changed values.
 struct Keep<'a> {
     /// Offset of `kept` in this buffer.
     base: usize,

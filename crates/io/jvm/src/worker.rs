@@ -1,5 +1,5 @@
 //! A thread that calls operators. It is attached to the JVM on its first call, and detached when it
-//! ends.
+//! exits.
 
 use crate::answer::Answer;
 use crate::bridge::Bridge;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Size of the words of an answer, in bytes.
+/// Size of an answer's words, in bytes.
 pub const ANSWER_BYTES: usize = layout::ANSWER_WORDS as usize * size_of::<i64>();
 
 /// State that all workers share.
@@ -52,12 +52,12 @@ impl Call {
 struct Worker {
     shared: Arc<Shared>,
     env: Env,
-    /// Context of the thread in Java.
+    /// The thread's context in Java.
     context: Global,
     call: Box<Call>,
     tables: Tables,
-    /// Signal stack for profiles, because the stack of the standard library is too small to walk
-    /// Java frames. `None` if there is no memory for it.
+    /// Signal stack for profiles, because the standard library's stack is too small to walk Java
+    /// frames. `None` if there is no memory for it.
     _signal_stack: Option<SignalStack>,
 }
 
@@ -70,7 +70,7 @@ thread_local! {
 /// Runs an operator on the current thread.
 ///
 /// # Errors
-/// The call failed as a whole, or the answer is invalid.
+/// Returns an error if the call failed as a whole, or the answer is invalid.
 pub fn call(
     shared: &Arc<Shared>,
     operator: i32,
@@ -88,10 +88,10 @@ pub fn call(
 /// Returns the offset of the answer.
 ///
 /// # Errors
-/// The call failed as a whole.
+/// Returns an error if the call failed as a whole.
 ///
 /// # Safety
-/// The request and all data in it are valid during the call.
+/// The request and all data in it must be valid during the call.
 pub unsafe fn call_at(shared: &Arc<Shared>, operator: i32, request: i64) -> Result<i64, CallError> {
     // SAFETY: as the caller promises.
     with(shared, |worker| unsafe { worker.apply_at(operator, request) })
@@ -100,7 +100,7 @@ pub unsafe fn call_at(shared: &Arc<Shared>, operator: i32, request: i64) -> Resu
 /// Calls a Java method that does nothing, `count` times.
 ///
 /// # Errors
-/// The thread cannot be attached, or Java threw an exception.
+/// Returns an error if the thread cannot be attached, or Java threw an exception.
 pub fn noop(shared: &Arc<Shared>, count: u64) -> Result<(), CallError> {
     with(shared, |worker| {
         let bridge = &worker.shared.bridge;
@@ -109,15 +109,15 @@ pub fn noop(shared: &Arc<Shared>, count: u64) -> Result<(), CallError> {
     })
 }
 
-/// Reads the statistics of an operator.
+/// Reads statistics about an operator.
 ///
 /// # Errors
-/// The thread cannot be attached, or Java threw an exception.
+/// Returns an error if the thread cannot be attached, or Java threw an exception.
 pub fn stats(shared: &Arc<Shared>, operator: i32) -> Result<Vec<u8>, CallError> {
     with(shared, |worker| worker.shared.bridge.stats(worker.env, operator).map_err(exception))
 }
 
-/// Reads the statistics of the JVM.
+/// Reads statistics about the JVM.
 ///
 /// # Errors
 /// See [`stats`].
@@ -134,7 +134,7 @@ pub fn heap(shared: &Arc<Shared>, is_tight: bool) -> Result<Vec<u8>, CallError> 
     with(shared, |worker| worker.shared.bridge.heap(worker.env, is_tight).map_err(exception))
 }
 
-/// Reads the statistics of the collectors.
+/// Reads statistics about the collectors.
 ///
 /// # Errors
 /// See [`stats`].
@@ -197,7 +197,7 @@ impl Worker {
         let mut buffer = self.call.buffer.borrow_mut();
         let answer = offset.and_then(|offset| answer(&mut buffer, offset, input, rules));
         if answer.is_err() {
-            // The contents are of no use, and their size is unknown.
+            // The contents are useless, and their size is unknown.
             buffer.note_written(usize::MAX);
             buffer.shrink();
         }
@@ -208,7 +208,7 @@ impl Worker {
     fn apply(&self, operator: i32) -> Result<i64, CallError> {
         CURRENT.set(ptr::from_ref(&*self.call));
         // SAFETY: the request refers to the input, which the caller of `call` borrows until this
-        // returns, to `tables` and to the buffer, none of which is changed meanwhile but by `grow`.
+        // returns, to `tables` and to the buffer. During the call, only `grow` changes any of them.
         let result = unsafe { self.apply_at(operator, self.call.request.address()) };
         CURRENT.set(ptr::null());
         result
@@ -217,7 +217,7 @@ impl Worker {
     /// Calls Java with the request at an address, and returns the offset of the answer.
     ///
     /// # Safety
-    /// The request and all data in it are valid during the call.
+    /// The request and all data in it must be valid during the call.
     #[inline(always)]
     unsafe fn apply_at(&self, operator: i32, request: i64) -> Result<i64, CallError> {
         let bridge = &self.shared.bridge;
@@ -235,7 +235,7 @@ impl Worker {
     }
 }
 
-/// Checks the answer at an offset of the buffer, and takes its values.
+/// Checks the answer at an offset in the buffer, and takes its values.
 fn answer(
     buffer: &mut Buffer,
     offset: i64,
@@ -251,7 +251,7 @@ fn answer(
 /// Takes the values of a checked answer out of its buffer.
 ///
 /// # Errors
-/// There is no memory.
+/// Returns an error if there is no memory.
 pub fn taken(buffer: &mut Buffer, parsed: Parsed) -> Result<Answer, CallError> {
     let values = buffer.take(parsed.value_bytes, &parsed.kept);
     Ok(Answer {
@@ -269,15 +269,15 @@ impl Drop for Worker {
         if let Err(thrown) = self.shared.bridge.worker_ends(self.env, self.context) {
             log::warn!("an operator was not closed cleanly: {}", thrown.0);
         }
-        // SAFETY: the worker is dropped, and its context was nowhere else.
+        // SAFETY: the worker is being dropped, and no copy of its context exists.
         unsafe { self.env.delete(self.context) };
-        // SAFETY: the worker is dropped, and its environment was nowhere else.
+        // SAFETY: the worker is being dropped, and no copy of its environment exists.
         unsafe { self.shared.vm.detach(self.env) };
     }
 }
 
-/// Native method `Bridge.grow`: enlarges the buffer of the call that runs on this thread to at
-/// least `needed` bytes, updates the request, and returns the address; 0 if there is no memory.
+/// The native method `Bridge.grow`: enlarges the buffer of the call that runs on this thread to at
+/// least `needed` bytes, updates the request, and returns the address, or 0 if there is no memory.
 ///
 /// The handle is only compared, so a call by Java code with any other number does no harm.
 pub extern "system" fn grow(
@@ -291,8 +291,8 @@ pub extern "system" fn grow(
     if current.is_null() {
         return 0;
     }
-    // SAFETY: `apply` sets this to a call that lives while Java runs, and clears it afterwards; both
-    // run on this thread. Only shared references to the call exist during that.
+    // SAFETY: `apply` sets this to a call that lives while Java runs, and clears it afterwards;
+    // both run on this thread. Only shared references to the call exist during that time.
     let call = unsafe { &*current };
     let Ok(needed) = usize::try_from(needed) else { return 0 };
     if handle != call.request.address() || needed > call.bytes_max.get() {

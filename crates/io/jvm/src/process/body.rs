@@ -1,4 +1,4 @@
-//! The operating system process of a child.
+//! A child's operating system process.
 
 use super::ending::{Ended, Killed, MemoryKills, ended};
 use super::frame::Channel;
@@ -31,23 +31,23 @@ const VARIABLES: [&str; 9] = [
     "TMPDIR",
 ];
 
-/// The operating system process of a child.
+/// A child's operating system process.
 pub struct Body {
     pid: Pid,
-    /// `None` after the process was reaped. From then on, another process may have its id.
+    /// `None` after the process was reaped. Afterwards another process may have its id.
     child: Mutex<Option<Child>>,
     killed: Mutex<Option<Killed>>,
     memory_kills: MemoryKills,
     is_over: AtomicBool,
-    /// Descriptor that is readable after the process has ended; `None` before Linux 5.3.
+    /// Descriptor that becomes readable when the process has exited; `None` before Linux 5.3.
     ended: Option<OwnedFd>,
 }
 
 impl Body {
-    /// Starts a child, and returns the agent's end of its control socket in `control`.
+    /// Starts a child, and stores the agent's end of its control socket in `control`.
     ///
     /// # Errors
-    /// The child cannot be started.
+    /// Returns an error if the child cannot be started.
     pub fn spawn(options: &ProcessOptions, control: &mut Option<Channel>) -> Result<Body, String> {
         let (own, other) = Channel::pair().map_err(|error| error.to_string())?;
         let mut command = Command::new(&options.command.0);
@@ -69,22 +69,22 @@ impl Body {
         Body { pid, child: Mutex::new(Some(child)), killed, memory_kills, is_over, ended }
     }
 
-    /// Returns the id of the process.
+    /// Returns the process id.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Returns the reason why the agent ended the process, if it did.
+    /// Returns the reason why the agent killed the process, if it did.
     pub fn killed(&self) -> Option<Killed> {
         *self.killed.lock()
     }
 
-    /// Ends the process for this reason.
+    /// Kills the process for this reason.
     pub fn kill(&self, why: Killed) {
         self.kill_for(Some(why));
     }
 
-    /// Ends the process, for a reason if it has one.
+    /// Kills the process, for a reason if there is one.
     pub fn kill_for(&self, why: Option<Killed>) {
         let mut child = self.child.lock();
         let Some(child) = &mut *child else { return };
@@ -93,12 +93,12 @@ impl Body {
         _ = child.kill();
     }
 
-    /// Returns whether the process has ended.
+    /// Returns whether the process has exited.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Ends a child that does not start. The reason is empty if the child ended by itself.
+    /// Kills a child that does not start. The reason is empty if the child exited by itself.
     pub fn not_started(&self, reason: String) -> Ended {
         if !reason.is_empty() {
             self.kill_for(None);
@@ -111,7 +111,8 @@ impl Body {
         ended.told(reason)
     }
 
-    /// Waits some time for the end, and returns whether the process has ended. Does not reap it.
+    /// Waits up to `time` for the process to exit, and returns whether it has exited. Does not reap
+    /// it.
     pub fn ends_within(&self, time: Duration) -> bool {
         let Some(ended) = &self.ended else { return true };
         let (seconds, nanoseconds) = (time.as_secs() as i64, i64::from(time.subsec_nanos()));
@@ -120,13 +121,13 @@ impl Body {
         !matches!(poll(&mut polled, Some(&timeout)), Ok(0) | Err(Errno::INTR))
     }
 
-    /// Waits for the end, and returns how the process ended.
+    /// Waits for the process to exit, and returns how it exited.
     pub fn wait(&self) -> Ended {
-        // Reap under the lock, so that `kill` never hits another process.
+        // The process is reaped under the lock, so that `kill` never hits another process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
         let mut child = self.child.lock();
-        // Kill the processes that operators have started.
+        // This also kills the processes that operators have started.
         _ = kill_process_group(self.pid, Signal::KILL);
         let status = child.take().map(|mut child| child.wait());
         self.is_over.store(true, Ordering::Release);
@@ -147,13 +148,13 @@ impl Body {
         Body::new(child, memory_kills)
     }
 
-    /// Returns whether the agent has ended the process.
+    /// Returns whether the agent has killed the process.
     pub fn has_killed(&self) -> bool {
         self.killed.lock().is_some()
     }
 }
 
-/// Returns the environment variables of a child.
+/// Returns the environment variables for a child.
 fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| {
         let name = name.to_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The child: starts the JVM, and serves the agent until the agent ends.
+//! The child: starts the JVM, and serves the agent until the agent exits.
 
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Attached;
@@ -28,8 +28,8 @@ static NAME: OnceLock<String> = OnceLock::new();
 /// First descriptor after the standard streams.
 const FIRST_DESCRIPTOR: i32 = 3;
 
-/// Serves the agent that started this process with a control socket as standard input. Ends the
-/// process when the agent ends, and never returns.
+/// Serves the agent that started this process with a control socket as standard input. Exits the
+/// process when the agent exits, and never returns.
 pub fn serve_process() -> ! {
     ignore_signals();
     close_others();
@@ -42,8 +42,8 @@ pub fn serve_process() -> ! {
     }
 }
 
-/// Ends this process and all processes that operators and collectors have started. The agent does
-/// the same, unless it has ended before.
+/// Exits this process and kills all processes that operators and collectors have started. The agent
+/// does the same, unless it has exited before.
 fn end() -> ! {
     let process = rustix::process::getpid();
     if rustix::process::getpgrp() == process {
@@ -52,13 +52,13 @@ fn end() -> ! {
     end_now(0)
 }
 
-/// Ignores signals to a whole service, such as those that systemd sends: the agent receives them,
+/// Ignores signals to a whole service, such as those that systemd sends. The agent receives them
 /// too, and ends this process when it has no more calls. A handler is used because, unlike an
 /// ignored signal, it is not inherited by processes that operators start.
 fn ignore_signals() {
     extern "C" fn nothing(_: c_int) {}
-    // Remove the handlers of Rust's runtime. The JVM would pass a crash to them instead of
-    // reporting it.
+    // The handlers of Rust's runtime are removed, because the JVM would pass a crash to them
+    // instead of reporting it.
     for number in [Signal::SEGV, Signal::BUS] {
         // SAFETY: address 0 is `SIG_DFL`.
         unsafe { signal(number.as_raw(), None) };
@@ -74,13 +74,13 @@ unsafe extern "C" {
     fn signal(number: c_int, handler: Option<extern "C" fn(c_int)>) -> usize;
 }
 
-/// Closes descriptors that the agent has left open for its children by mistake.
+/// Closes descriptors that the agent has accidentally left open for its children.
 fn close_others() {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let others: Vec<i32> = numbers.filter(|number| *number >= FIRST_DESCRIPTOR).collect();
     for number in others {
-        // SAFETY: nothing in this process has opened a file yet but the listing above, which is
+        // SAFETY: this process has not opened any file yet except for the listing above, which is
         // closed; its number may be in the list, and closing it again is an error without effect.
         unsafe { close(number) };
     }
@@ -118,7 +118,7 @@ fn serve(control: &Channel) -> io::Result<()> {
     Ok(())
 }
 
-/// Applies the limits of this process, and drops the rights of the agent.
+/// Applies this process's limits, and drops the agent's privileges.
 fn prepare(start: &Start) -> io::Result<()> {
     let failed = |what: &str, error: io::Error| io::Error::other(format!("{what}: {error}"));
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
@@ -138,8 +138,8 @@ fn prepare(start: &Start) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes the user of this thread, and so of all threads that it starts. No other thread exists
-/// yet.
+/// Changes the user of this thread, and therefore of all threads that it starts. No other thread
+/// exists yet.
 fn become_user(identity: &Identity) -> io::Result<()> {
     let groups: Vec<Gid> = identity.groups.iter().map(|group| Gid::from_raw(*group)).collect();
     let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
@@ -149,7 +149,7 @@ fn become_user(identity: &Identity) -> io::Result<()> {
     Ok(())
 }
 
-/// Handles the frames on the control socket until the agent ends.
+/// Handles the frames on the control socket until the agent exits.
 fn obey(control: &Channel, jvm: &Jvm) {
     let mut outbox = None;
     while let Ok((frame, descriptor)) = control.receive(Patience::ENDLESS) {
@@ -167,7 +167,8 @@ fn obey(control: &Channel, jvm: &Jvm) {
             (Kind::StopCollector, _) => collector::stop_later(jvm.control(), id),
             (Kind::End, _) => {
                 end_later();
-                // Wait until the control thread has removed the operators that were queued before.
+                // This waits until the control thread has removed the operators that were queued
+                // before.
                 _ = jvm.control().ask(|_, _| Ok(()), |_, _, ()| {});
                 return;
             }
@@ -176,7 +177,7 @@ fn obey(control: &Channel, jvm: &Jvm) {
     }
 }
 
-/// Ends this process after some time, whatever operators do. The agent may have ended by then.
+/// Exits this process after some time, whatever operators do. The agent may have exited by then.
 fn end_later() {
     let thread = thread::Builder::new().name("jvm-end".to_owned());
     let ended = thread.spawn(|| {
@@ -203,7 +204,7 @@ fn connect(jvm: &Jvm, name: &str, socket: OwnedFd) {
     }
 }
 
-/// Compiles an operator or a collector, and returns the answer of Java.
+/// Compiles an operator or a collector, and returns Java's response.
 type Register = fn(&Control, Vec<u8>) -> Result<Vec<u8>, ControlError>;
 
 /// Serves one connection.
@@ -242,7 +243,7 @@ impl Server {
     }
 
     fn attach(&mut self, file: &OwnedFd, len: i64) -> Frame {
-        // Unmap the old memory first, because both mappings would need address space.
+        // The old memory is unmapped first, because both mappings would need address space.
         self.memory = None;
         let attached = Attached::new(file, usize::try_from(len).unwrap_or_default());
         match attached {
@@ -262,7 +263,7 @@ impl Server {
         };
         let request = memory.address() + offset;
         // SAFETY: the agent has written a request with addresses in this memory, which stays mapped
-        // and which it does not change until it has the answer.
+        // and which the agent does not change until it has the response.
         match unsafe { worker::call_at(self.jvm.shared(), operator, request) } {
             Ok(offset) => Frame { offset, ..Frame::new(Kind::Done, 0) },
             Err(error) => of_error(error),
@@ -295,7 +296,7 @@ fn of_error(error: CallError) -> Frame {
     Frame::with(kind, text.into_bytes())
 }
 
-/// Writes the log records of the child to the standard error, which it shares with the agent.
+/// Writes the child's log records to the standard error, which it shares with the agent.
 struct Logger;
 
 impl log::Log for Logger {

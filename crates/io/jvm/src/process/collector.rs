@@ -1,4 +1,4 @@
-//! A collector in a separate process, over the lives of all its children.
+//! A collector in a separate process, across the lives of all its children.
 
 use super::frame::{Broken, Kind};
 use super::life::Life;
@@ -18,7 +18,7 @@ pub struct CollectorSlot {
     spec: Spec,
     deliver: Arc<dyn Deliver>,
     number: CollectorNumber,
-    /// Number of children that ended while they compiled the collector. Locked during a
+    /// Number of children that exited while they compiled the collector. Locked during a
     /// registration.
     ends: Mutex<u32>,
     place: Mutex<Place>,
@@ -45,7 +45,7 @@ impl CollectorSlot {
     /// Compiles a collector for the first time.
     ///
     /// # Errors
-    /// The source has an error, or the process does not run.
+    /// Returns an error if the source contains an error, or the process is not running.
     pub fn register(
         process: &Arc<Inner>,
         spec: &CollectorSpec,
@@ -64,8 +64,8 @@ impl CollectorSlot {
             ends: Mutex::new(0),
             place: Mutex::new(place),
         });
-        // Add the collector before the registration, so that a child that starts meanwhile
-        // registers it, too.
+        // The collector is added before the registration, so that a child that starts in the
+        // meantime registers it too.
         let component: Arc<dyn Component> = Arc::<CollectorSlot>::clone(&slot);
         process.state().add_collector(&component);
         let mut ends = 1;
@@ -78,7 +78,7 @@ impl CollectorSlot {
         }
     }
 
-    /// Returns the number of the collector in the statistics of the child.
+    /// Returns the collector's number in the child's statistics.
     pub fn number(&self) -> &CollectorNumber {
         &self.number
     }
@@ -91,10 +91,10 @@ impl CollectorSlot {
     }
 
     /// Registers the collector in a child unless it is already registered there, and calls it if it
-    /// was called before. A collector that failed in this child is tried again.
+    /// was called before. A collector that failed in this child is retried.
     ///
     /// # Errors
-    /// The reason why the collector is not registered.
+    /// Returns the reason why the collector is not registered.
     fn register_once(&self, life: &Arc<Life>) -> Result<(), RegisterError> {
         let mut ends = self.ends.lock();
         let is_known = self.place.lock().is_in(life);
@@ -109,7 +109,7 @@ impl CollectorSlot {
     }
 
     /// Compiles the collector in a child, and returns its number; `None` if the child had already
-    /// ended.
+    /// exited.
     fn register_in(&self, life: &Life, ends: &mut u32) -> Option<Result<i32, RegisterError>> {
         let process = |reason: String| RegisterError::from(ControlError::Process(reason));
         Some(match life.register(Kind::RegisterCollector, self.spec.payload()) {
@@ -143,7 +143,8 @@ impl CollectorSlot {
         (place.life, place.id) = (Some(Arc::clone(life)), id);
     }
 
-    /// Logs a failure after the first registration once, and logs its end.
+    /// Logs once that a registration after the first one failed, and logs when a later one
+    /// succeeds.
     fn say(&self, place: &Place, id: &Result<i32, RegisterError>) {
         let component = &self.component;
         let before = place.life.is_some().then_some(&place.id);
@@ -167,7 +168,7 @@ impl CollectorSlot {
         let Some(_no_hold) = self.process.state().holds.none() else { return };
         match life.start_collector(*id, &self.deliver) {
             Ok(()) => place.called_in = Some(life.number),
-            // The next child calls the collector.
+            // The next child will call the collector.
             Err(Broken::Ended) => {}
             Err(_) if life.is_over() => {}
             Err(broken) => {

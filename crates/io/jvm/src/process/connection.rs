@@ -1,4 +1,4 @@
-//! The agent's end of a connection to a child: one request at a time, each with an answer.
+//! The agent's end of a connection to a child: one request at a time, each with a response.
 
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Memory;
@@ -10,7 +10,7 @@ use crate::validate;
 use crate::worker::{ANSWER_BYTES, taken};
 use std::sync::Arc;
 
-/// A connection, with the shared memory of its calls.
+/// A connection, with the shared memory for its calls.
 pub struct Connection {
     channel: Channel,
     requests: u64,
@@ -19,15 +19,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection over a channel to a thread of a child.
+    /// Creates a connection over a channel to one of a child's threads.
     pub fn new(channel: Channel, pool: &Arc<Pool>) -> Connection {
         Connection { channel, requests: 0, memory: None, buffer: Buffer::new(Arc::clone(pool)) }
     }
 
-    /// Sends a request, and waits for the answer.
+    /// Sends a request, and waits for the response.
     ///
     /// # Errors
-    /// The connection can no longer be used.
+    /// Returns an error if the connection can no longer be used.
     pub fn ask(&mut self, request: Frame, patience: Patience<'_>) -> Result<Frame, Broken> {
         self.ask_with_memory(request, None, patience)
     }
@@ -51,7 +51,7 @@ impl Connection {
     /// Calls a Java method that does nothing.
     ///
     /// # Errors
-    /// The connection can no longer be used.
+    /// Returns an error if the connection can no longer be used.
     pub fn noop(&mut self, is_over: &dyn Fn() -> bool) -> Result<(), Broken> {
         let patience = Patience { until: None, is_over: Some(is_over) };
         self.ask(Frame::new(Kind::Noop, 0), patience).map(drop)
@@ -60,7 +60,7 @@ impl Connection {
     /// Calls an operator. The outer error concerns the connection, the inner error the call.
     ///
     /// # Errors
-    /// The connection can no longer be used.
+    /// Returns an error if the connection can no longer be used.
     pub fn call(
         &mut self,
         operator: i32,
@@ -105,7 +105,7 @@ impl Connection {
         Ok(Some(memory))
     }
 
-    /// Copies the answer at an offset of the shared buffer, checks the copy, and takes its values.
+    /// Copies the answer at an offset in the shared buffer, checks the copy, and takes its values.
     /// Also returns the number of used bytes in the shared buffer.
     fn take(
         &mut self,
@@ -120,7 +120,8 @@ impl Connection {
             usize::try_from(offset).ok().and_then(|offset| offset.checked_add(ANSWER_BYTES));
         let found = bytes.and_then(|bytes| Some((bytes, memory.answer(bytes)?)));
         let Some((bytes, from)) = found else { return (usize::MAX, Err(outside)) };
-        // SAFETY: so many bytes are mapped there, as `Memory::answer` says, and `memory` keeps them.
+        // SAFETY: `Memory::answer` checked that this many bytes are mapped there, and `memory`
+        // keeps them mapped.
         if unsafe { self.buffer.fill(from, bytes) }.is_err() {
             return (bytes, Err(CallError::Memory));
         }
@@ -130,7 +131,7 @@ impl Connection {
     }
 }
 
-/// Returns the error in an answer, if there is one.
+/// Returns the error in a response, if there is one.
 pub fn failure(answer: &Frame) -> Option<CallError> {
     match answer.kind {
         Kind::Done => None,

@@ -1,4 +1,4 @@
-//! The reasons why a child has ended.
+//! The reasons why a child has exited.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -6,13 +6,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Folder of the control groups.
+/// Folder that contains the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The signal that the kernel sends when memory is exhausted.
 const SIGKILL: i32 = 9;
 
-/// The signal that asks a process to end.
+/// The signal that asks a process to exit.
 const SIGTERM: i32 = 15;
 
 /// Names of the signals that end a process with a fault.
@@ -27,12 +27,12 @@ const SIGNALS: [(i32, &str); 8] = [
     (31, "SIGSYS"),
 ];
 
-/// The reason why the agent ended a child.
+/// The reason why the agent killed a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Killed {
     /// A call exceeded its deadline.
     Deadline,
-    /// The child does not answer.
+    /// The child does not respond.
     Silent,
     /// The child violates the protocol.
     Garbage(&'static str),
@@ -83,22 +83,22 @@ fn kills(file: &Path) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// How a child ended, or why it did not start.
+/// How a child exited, or the reason why it did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Description of the end.
+    /// Description of the exit.
     reason: String,
-    /// Whether a signal from outside ended the child. The next child may then survive.
+    /// Whether a signal from outside killed the child. The next child may then survive.
     pub is_by_kill: bool,
 }
 
 impl Ended {
-    /// Creates an end for a reason other than a signal from outside.
+    /// Creates an exit for a reason other than a signal from outside.
     pub fn for_reason(reason: impl Into<String>) -> Ended {
         Ended { reason: reason.into(), is_by_kill: false }
     }
 
-    /// Returns the end with a different description.
+    /// Returns the exit with a different description.
     pub fn told(self, reason: String) -> Ended {
         Ended { reason, ..self }
     }
@@ -110,7 +110,7 @@ impl Display for Ended {
     }
 }
 
-/// Returns how a child ended.
+/// Describes how a child exited.
 pub fn ended(status: ExitStatus, killed: Option<Killed>, kills: &MemoryKills) -> Ended {
     match killed {
         Some(Killed::Deadline) => {

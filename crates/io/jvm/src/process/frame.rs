@@ -1,8 +1,8 @@
 //! Frames between the agent and a child, over Unix sockets.
 //!
-//! A frame is a head of 32 bytes and a payload, possibly with a descriptor. An answer has the
-//! number of its request, so that the agent notices a child that sends too much, too little or an
-//! answer twice.
+//! A frame consists of a head of 32 bytes and a payload, possibly with a descriptor. A response
+//! carries the number of its request, so that the agent notices a child that sends too much, too
+//! little or the same response twice.
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,18 +19,18 @@ use std::time::{Duration, Instant};
 
 const HEAD_BYTES: usize = 32;
 
-/// Maximum bytes of a payload, for the scripts of an operator and the statistics of ten thousand
-/// scripts.
+/// Maximum bytes of a payload, which is enough for an operator's scripts and the statistics of ten
+/// thousand scripts.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes by which the buffer of a payload grows.
+/// Bytes by which a payload's buffer grows.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Interval at which a waiting thread checks whether the other end lives. The closed socket is not
-/// sufficient, because a process that the child started may keep it open.
+/// Interval at which a waiting thread checks whether the other end is alive. The closed socket is
+/// not sufficient, because a process that the child started may keep it open.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Type of a request or an answer.
+/// Type of a request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -39,54 +39,54 @@ pub enum Kind {
     /// On the control socket: serve the attached connection, on a thread with the name in the
     /// payload.
     Connect,
-    /// On the control socket: remove an operator. Has no answer.
+    /// On the control socket: remove an operator. Has no response.
     Remove,
-    /// On the control socket: end after the removed operators are closed. Has no answer.
+    /// On the control socket: exit after the removed operators are closed. Has no response.
     End,
-    /// On the control socket: pass on the chunks of collectors over the attached connection. Has no
-    /// answer.
+    /// On the control socket: pass on the collectors' chunks over the attached connection. Has no
+    /// response.
     Chunks,
-    /// On the control socket: call a collector. Has no answer.
+    /// On the control socket: call a collector. Has no response.
     StartCollector,
-    /// On the control socket: remove a collector. Has no answer.
+    /// On the control socket: remove a collector. Has no response.
     StopCollector,
     /// Compile the operator in the payload.
     Register,
     /// Compile the collector in the payload.
     RegisterCollector,
-    /// Return the statistics of an operator.
+    /// Return statistics about an operator.
     Stats,
-    /// Return the statistics of the collectors.
+    /// Return statistics about the collectors.
     CollectorStats,
-    /// Return the statistics of the JVM.
+    /// Return statistics about the JVM.
     Process,
     /// With 1: collect garbage and return memory to the system. With 0: let the heap keep as much
     /// memory as its options allow.
     Heap,
-    /// Map the attached memory, whose size is in the frame. The answer has the address.
+    /// Map the attached memory, whose size is in the frame. The response contains the address.
     Attach,
-    /// Call an operator with the request at an offset of the memory. The answer has the offset of
-    /// the operator's answer in the buffer.
+    /// Call an operator with the request at an offset in the memory. The response contains the
+    /// offset of the operator's answer in the buffer.
     Call,
     /// Call a Java method that does nothing.
     Noop,
-    /// Answer: the request succeeded.
+    /// Response: the request succeeded.
     Done,
-    /// Answer: the operator is not registered.
+    /// Response: the operator is not registered.
     UnknownOperator,
-    /// Answer: the call failed as a whole. The payload has the reason.
+    /// Response: the call failed as a whole. The payload contains the reason.
     Failed,
-    /// Answer: Java threw an exception. The payload has its text.
+    /// Response: Java threw an exception. The payload contains its text.
     Exception,
-    /// Answer: the thread cannot call the JVM. The payload has the reason.
+    /// Response: the thread cannot call the JVM. The payload contains the reason.
     NotAttached,
-    /// From the child, for chunks: events of a collector. The offset has their number.
+    /// From the child, for chunks: events from a collector. The offset field contains their number.
     Chunk,
     /// From the child, for chunks: a collector makes no more calls.
     Stopped,
-    /// Answer to a chunk: it was taken.
+    /// Response to a chunk: it was taken.
     Taken,
-    /// Answer to a chunk: it was not taken, and the collector must stop.
+    /// Response to a chunk: it was not taken, and the collector must stop.
     Stopping,
 }
 
@@ -132,7 +132,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Makes a frame without a payload.
+    /// Creates a frame without a payload.
     pub fn new(kind: Kind, subject: i64) -> Frame {
         Frame { kind, request: 0, subject, offset: 0, payload: Vec::new() }
     }
@@ -157,7 +157,7 @@ impl Frame {
         head
     }
 
-    /// Parses a head. Returns the frame without its payload, and the length of the payload.
+    /// Parses a head. Returns the frame without its payload, and the payload's length.
     fn of_head(head: &[u8; HEAD_BYTES]) -> Result<(Frame, usize), Broken> {
         let half = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
@@ -178,7 +178,7 @@ pub enum Broken {
     /// The other end has ended.
     #[error("the other end closed the connection")]
     Ended,
-    /// The other end had ended before the request was sent.
+    /// The other end had exited before the request was sent.
     #[error("the other end is gone")]
     Unreachable,
     /// There was no answer in time.
@@ -201,12 +201,12 @@ impl From<Errno> for Broken {
     }
 }
 
-/// The time to wait for the other end.
+/// How long to wait for the other end.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
     /// End of the wait; `None` for no limit.
     pub until: Option<Instant>,
-    /// Function that returns whether the other end is known to have ended.
+    /// Function that returns whether the other end is known to have exited.
     pub is_over: Option<&'a dyn Fn() -> bool>,
 }
 
@@ -228,7 +228,7 @@ impl Channel {
     /// Creates a connection. Returns this end and the other end.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     pub fn pair() -> io::Result<(Channel, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -240,15 +240,15 @@ impl Channel {
         Channel { socket }
     }
 
-    /// Returns another handle of this end.
+    /// Returns another handle for this end.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Returns an error if no descriptor is left.
     pub fn try_clone(&self) -> io::Result<Channel> {
         self.socket.try_clone().map(Channel::of)
     }
 
-    /// Closes the connection for all handles of both ends.
+    /// Closes the connection for all handles on both ends.
     pub fn shut_down(&self) {
         _ = shutdown(&self.socket, Shutdown::Both);
     }
@@ -256,7 +256,7 @@ impl Channel {
     /// Sends a frame, possibly with a descriptor.
     ///
     /// # Errors
-    /// The other end has ended, or does not read.
+    /// Returns an error if the other end has exited, or does not read.
     pub fn send(
         &self,
         frame: &Frame,
@@ -300,7 +300,8 @@ impl Channel {
     /// Receives a frame, and the descriptor that is attached to it.
     ///
     /// # Errors
-    /// The other end has ended, does not answer in time, or violates the protocol.
+    /// Returns an error if the other end has exited, does not respond in time, or violates the
+    /// protocol.
     pub fn receive(&self, patience: Patience<'_>) -> Result<(Frame, Option<OwnedFd>), Broken> {
         let (mut head, mut descriptor) = ([0; HEAD_BYTES], None);
         self.receive_all(&mut head, &mut descriptor, patience)?;

@@ -1,8 +1,8 @@
-//! Prevents calls of collectors while a call must be alone in the child.
+//! Prevents collectors from being called while a call must be alone in the child.
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Number of calls that prevent the collectors of a process from being called in a new child.
+/// Number of calls that prevent a process's collectors from being called in a new child.
 #[derive(Default)]
 pub struct Holds(Mutex<u32>);
 

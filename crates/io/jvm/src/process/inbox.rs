@@ -1,6 +1,6 @@
-//! The agent's end of the connection over which a child sends the chunks of its collectors.
+//! The agent's end of the connection over which a child sends its collectors' chunks.
 //!
-//! A collector sends one chunk at a time. The answer follows when the queue of its source has
+//! A collector sends one chunk at a time. The response follows when the queue of its source has
 //! space, so the collector waits, and no thread of the agent does.
 
 use super::body::Body;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for a child whose connection was closed to end by itself.
+/// How long a child whose connection was closed has to exit by itself.
 const END_TIME: Duration = Duration::from_millis(100);
 
-/// Receives the chunks of a child.
+/// Receives a child's chunks.
 pub struct Inbox {
     answers: Arc<Answers>,
     senders: Mutex<BTreeMap<i32, Sender>>,
@@ -29,11 +29,11 @@ pub struct Inbox {
 #[derive(Clone)]
 struct Sender {
     deliver: Arc<dyn Deliver>,
-    /// Whether a chunk has not been answered yet.
+    /// Whether a chunk awaits its response.
     waits: Arc<AtomicBool>,
 }
 
-/// The channel for answers to the child.
+/// The channel for responses to the child.
 struct Answers {
     channel: Mutex<Channel>,
     body: Arc<Body>,
@@ -43,7 +43,7 @@ impl Inbox {
     /// Starts to receive on a channel to a child, until the child or the channel ends.
     ///
     /// # Errors
-    /// No descriptor or no thread is left.
+    /// Returns an error if no descriptor or no thread is left.
     pub fn open(channel: Channel, body: Arc<Body>) -> io::Result<Arc<Inbox>> {
         let received = channel.try_clone()?;
         let answers = Arc::new(Answers { channel: Mutex::new(channel), body });
@@ -58,8 +58,8 @@ impl Inbox {
         self.answers.channel.lock().shut_down();
     }
 
-    /// Passes the chunks of a collector to `deliver`, until the child reports that the collector
-    /// has stopped.
+    /// Passes a collector's chunks to `deliver`, until the child reports that the collector has
+    /// stopped.
     pub fn add(&self, id: i32, deliver: Arc<dyn Deliver>) {
         let sender = Sender { deliver, waits: Arc::default() };
         self.senders.lock().insert(id, sender);
@@ -79,7 +79,7 @@ impl Inbox {
         drop(senders);
     }
 
-    /// Ends the child, because its connection was closed.
+    /// Kills the child, because its connection was closed.
     fn end(&self) {
         let begin = Instant::now();
         while !self.answers.body.is_over() && begin.elapsed() < END_TIME {
@@ -127,8 +127,8 @@ impl Inbox {
 }
 
 impl Answers {
-    /// Tells the child whether a chunk was taken. Never waits, because a child reads all answers at
-    /// once.
+    /// Tells the child whether a chunk was taken. Never waits, because a child reads all responses
+    /// at once.
     fn send(&self, id: i32, is_taken: bool) {
         let kind = if is_taken { Kind::Taken } else { Kind::Stopping };
         let patience = Patience { until: Some(Instant::now()), is_over: None };

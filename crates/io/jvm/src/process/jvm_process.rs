@@ -1,4 +1,4 @@
-//! The handle of a process.
+//! The handle for a process.
 
 use super::collector::CollectorSlot;
 use super::frame::Kind;
@@ -14,7 +14,7 @@ use crate::recorded::recorded;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Lock that is held during a start, so that no process is started twice.
+/// Locked during a start, so that no process is started twice.
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// The processes in use.
@@ -29,7 +29,7 @@ impl JvmProcess {
     /// Starts a process, or returns the running process with this name.
     ///
     /// # Errors
-    /// The process cannot start, or runs with other options.
+    /// Returns an error if the process cannot start, or runs with other options.
     pub fn open(name: &str, options: &ProcessOptions) -> Result<JvmProcess, StartError> {
         let _starting = STARTING.lock();
         if let Some(known) = JvmProcess::all().into_iter().find(|known| known.name() == name) {
@@ -59,7 +59,7 @@ impl JvmProcess {
         self.0.state().process_state()
     }
 
-    /// Returns information about the running JVM; `None` while no child runs.
+    /// Returns information about the running JVM; `None` while no child is running.
     pub fn info(&self) -> Option<JvmInfo> {
         self.0.state().current().map(|life| life.info.clone())
     }
@@ -67,7 +67,7 @@ impl JvmProcess {
     /// Compiles an operator.
     ///
     /// # Errors
-    /// The source has an error, or the process does not run.
+    /// Returns an error if the source contains an error, or the process is not running.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         let (slot, registered) = Slot::register(&self.0, spec)?;
         let component: Arc<dyn Component> = Arc::<Slot>::clone(&slot);
@@ -87,8 +87,8 @@ impl JvmProcess {
         CollectorSlot::register(&self.0, spec, deliver).map(Collector::in_process)
     }
 
-    /// Returns the statistics of the collectors since the process was started, and records their
-    /// calls that have ended since the last call.
+    /// Returns statistics about the collectors since the process was started, and records the calls
+    /// that have ended since the previous request.
     ///
     /// # Errors
     /// See [`JvmProcess::stats`].
@@ -96,10 +96,12 @@ impl JvmProcess {
         recorded(Some(self.name()), self.life()?.figures(Kind::CollectorStats, 0)?)
     }
 
-    /// Returns statistics of the JVM, and records its garbage collections since the last call.
+    /// Returns statistics about the JVM, and records its garbage collections since the previous
+    /// request.
     ///
     /// # Errors
-    /// The process does not run or answer, or Java threw an exception.
+    /// Returns an error if the process is not running or does not respond, or if Java threw an
+    /// exception.
     pub fn stats(&self) -> Result<JvmStats, CallError> {
         recorded(Some(self.name()), self.life()?.figures(Kind::Process, 0)?)
     }
@@ -127,7 +129,7 @@ impl JvmProcess {
     /// Calls a Java method that does nothing, `count` times, to measure the cost of a call.
     ///
     /// # Errors
-    /// The process does not run.
+    /// Returns an error if the process is not running.
     pub fn noop(&self, count: u64) -> Result<(), CallError> {
         let life = self.life()?;
         let ended = || self.0.state().ended();

@@ -1,4 +1,4 @@
-//! The life of one child, from its start to its end.
+//! The life of one child, from its start to its exit.
 
 use super::body::Body;
 use super::connection::{Connection, failure};
@@ -24,27 +24,26 @@ use std::time::{Duration, Instant};
 /// Interval at which a thread that waits for a child checks whether it should still wait.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// Maximum time of a start.
+/// Maximum time for a start.
 const START_TIME: Duration = Duration::from_secs(60);
 
-/// Maximum time of a registration: longer than the child waits for the answer of the JVM.
+/// Maximum time for a registration, which is longer than the child waits for the JVM's response.
 const REGISTER_TIME: Duration = Duration::from_secs(75);
 
-/// Maximum time of a request for statistics, and of a frame on the control socket.
+/// Maximum time for a statistics request, and for a frame on the control socket.
 const FIGURES_TIME: Duration = Duration::from_secs(10);
 
-/// Number of consecutive requests for statistics without an answer after which a child counts as
-/// hung.
+/// Number of consecutive statistics requests without a response after which a child counts as hung.
 const SILENT_MAX: u32 = 3;
 
-/// Maximum time of a collection of the whole heap.
+/// Maximum time for collecting the whole heap.
 const HEAP_TIME: Duration = Duration::from_secs(60);
 
-/// A child that runs or has run.
+/// A child that is running or has run.
 pub struct Life {
     /// Number of the child in its process, counted from 1.
     pub number: u64,
-    /// Information about the JVM of the child.
+    /// Information about the child's JVM.
     pub info: JvmInfo,
     body: Arc<Body>,
     control: Mutex<Channel>,
@@ -56,11 +55,11 @@ pub struct Life {
     register: Mutex<Option<Connection>>,
     /// Connection for statistics.
     figures: Mutex<Option<Connection>>,
-    /// Number of consecutive requests for statistics without an answer.
+    /// Number of consecutive statistics requests without a response.
     silent: AtomicU32,
-    /// Connection for requests to collect garbage.
+    /// Connection for garbage collection requests.
     heap: Mutex<Option<Connection>>,
-    /// Receiver of chunks; `None` until a collector is called.
+    /// Receiver for chunks; `None` until a collector is called.
     inbox: Mutex<Option<Arc<Inbox>>>,
     /// Whether a collector was called in the child.
     has_collected: AtomicBool,
@@ -74,7 +73,7 @@ impl Life {
     /// Starts a child and its JVM.
     ///
     /// # Errors
-    /// The reason why the child does not start.
+    /// Returns the reason why the child does not start.
     pub fn start(
         name: &str,
         number: u64,
@@ -119,12 +118,12 @@ impl Life {
         self.body.pid().as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Returns whether the child has ended.
+    /// Returns whether the child has exited.
     pub fn is_over(&self) -> bool {
         self.body.is_over()
     }
 
-    /// Returns whether the child has ended or is about to end: its sockets close first.
+    /// Returns whether the child has exited or is about to exit, because its sockets close first.
     pub fn is_over_soon(&self) -> bool {
         let begin = Instant::now();
         while !self.is_over() && begin.elapsed() < LOOK {
@@ -133,23 +132,23 @@ impl Life {
         self.is_over()
     }
 
-    /// Returns the reason why the agent ended the child, if it did.
+    /// Returns the reason why the agent killed the child, if it did.
     pub fn killed(&self) -> Option<Killed> {
         self.body.killed()
     }
 
-    /// Ends the child.
+    /// Kills the child.
     pub fn kill(&self, why: Killed) {
         self.body.kill(why);
     }
 
-    /// Waits some time for the end; returns `false` if the child still runs. Before Linux 5.3 it
-    /// returns `true` at once.
+    /// Waits up to `time` for the child to exit; returns `false` if it is still running. Before
+    /// Linux 5.3, returns `true` at once.
     pub fn ends_within(&self, time: Duration) -> bool {
         self.body.ends_within(time)
     }
 
-    /// Waits for the end, and returns how the child ended. Called once, by the supervisor.
+    /// Waits for the child to exit, and returns how it exited. Called once, by the supervisor.
     pub fn wait(&self) -> Ended {
         let ended = self.body.wait();
         self.idle.lock().clear();
@@ -158,7 +157,7 @@ impl Life {
         ended
     }
 
-    /// Asks the child to end, and kills it if it does not.
+    /// Asks the child to exit, and kills it if it does not.
     pub fn end(&self, time: Duration) {
         _ = self.command(&Frame::new(Kind::End, 0), None);
         let begin = Instant::now();
@@ -178,14 +177,15 @@ impl Life {
     /// Calls a collector. Its chunks go to `deliver`.
     ///
     /// # Errors
-    /// The child has ended, or no connection can be made.
+    /// Returns an error if the child has exited, or no connection can be created.
     pub fn start_collector(&self, id: i32, deliver: &Arc<dyn Deliver>) -> Result<(), Broken> {
         self.has_collected.store(true, Ordering::Relaxed);
         self.inbox()?.add(id, Arc::clone(deliver));
         self.command(&Frame::new(Kind::StartCollector, id.into()), None)
     }
 
-    /// Returns whether a collector was called in the child. The collector may have ended it.
+    /// Returns whether a collector was called in the child. That collector may be the reason why
+    /// the child exited.
     pub fn has_collected(&self) -> bool {
         self.has_collected.load(Ordering::Relaxed)
     }
@@ -197,7 +197,7 @@ impl Life {
         }
     }
 
-    /// Returns the receiver of chunks. Opens its connection if necessary.
+    /// Returns the receiver for chunks. Opens its connection if necessary.
     fn inbox(&self) -> Result<Arc<Inbox>, Broken> {
         let mut inbox = self.inbox.lock();
         if let Some(inbox) = &*inbox {
@@ -229,7 +229,7 @@ impl Life {
     /// Returns a connection for a call.
     ///
     /// # Errors
-    /// The child has ended, or no connection can be made.
+    /// Returns an error if the child has exited, or no connection can be created.
     pub fn connection(&self) -> Result<Connection, Broken> {
         if let Some(idle) = self.idle.lock().pop() {
             return Ok(idle);
@@ -245,10 +245,10 @@ impl Life {
         }
     }
 
-    /// Registers an operator or a collector, depending on `kind`, and returns the answer of Java.
+    /// Registers an operator or a collector, depending on `kind`, and returns Java's response.
     ///
     /// # Errors
-    /// The outer error means that the child has ended; the inner error is the answer of the child.
+    /// The outer error means that the child process has exited; the inner error is its response.
     pub fn register(
         &self,
         kind: Kind,
@@ -256,7 +256,7 @@ impl Life {
     ) -> Result<Result<Vec<u8>, ControlError>, Broken> {
         let request = Frame::with(kind, spec);
         let answer = self.ask(&self.register, "jvm-register", request, REGISTER_TIME);
-        // The child would not answer the next registration either.
+        // The child would not respond to the next registration either.
         if let Err(Broken::Late) = answer {
             self.kill(Killed::Silent);
         }
@@ -270,7 +270,7 @@ impl Life {
     /// Requests statistics.
     ///
     /// # Errors
-    /// The child has ended or is busy, or Java threw an exception.
+    /// Returns an error if the child has exited or is busy, or Java threw an exception.
     pub fn figures(&self, kind: Kind, operator: i32) -> Result<Vec<u8>, CallError> {
         let request = Frame::new(kind, operator.into());
         let answer = self.ask(&self.figures, "jvm-figures", request, FIGURES_TIME);
@@ -284,7 +284,7 @@ impl Life {
         answered(answer)
     }
 
-    /// Lets the JVM collect garbage and return memory to the system, or keep as much memory as its
+    /// Makes the JVM collect garbage and return memory to the system, or keep as much memory as its
     /// options allow.
     ///
     /// # Errors
@@ -353,7 +353,7 @@ fn join(folder: &Path, pid: Pid) -> Result<(), String> {
 }
 
 /// Sends the settings to a new child, and waits until its JVM has started. An error without text
-/// means that the child has ended.
+/// means that the child has exited.
 fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
     let patience = Patience { until: within(START_TIME), is_over: None };
     let payload = serde_json::to_vec(start).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
-//! Memory that the agent and a child share: the input of a call, followed by the buffer into which
-//! the operator writes its answer.
+//! Memory that the agent and a child share: a call's input, followed by the buffer into which the
+//! operator writes its answer.
 //!
-//! The child is not trusted. The size of the memory is sealed, so that no access of the agent can
+//! The child is not trusted. The size of the memory is sealed, so that the agent's accesses cannot
 //! fail, and the agent copies an answer before it checks it. No reference to this memory ever
 //! exists.
 
@@ -19,7 +19,7 @@ use std::ptr::{self, NonNull};
 const PAGE_BYTES: usize = 4096;
 const WORD_BYTES: usize = 8;
 
-/// Smallest size in bytes. Only written pages take memory.
+/// Minimum size in bytes. Only pages that are written take memory.
 const MEMORY_BYTES: usize = 16 << 20;
 
 /// Size of the pages that a call keeps for the next call, in bytes. Fresh pages cost more than the
@@ -59,7 +59,7 @@ impl Attached {
     /// Maps memory that was attached to a frame.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Returns an error if there is no memory.
     pub fn new(file: &OwnedFd, len: usize) -> io::Result<Attached> {
         Mapping::new(file.as_fd(), len).map(Attached)
     }
@@ -87,16 +87,16 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the required size for an input.
+    /// Returns the required size for an input, in bytes.
     pub fn bytes_for(input: &Input<'_>) -> usize {
         let needed = input_bytes(input).next_multiple_of(PAGE_BYTES) + input.answer_bytes_max();
         needed.next_power_of_two().max(MEMORY_BYTES)
     }
 
-    /// Creates memory of this size. The size cannot be changed.
+    /// Creates memory of this size. The size cannot be changed afterwards.
     ///
     /// # Errors
-    /// No descriptor or no memory is left.
+    /// Returns an error if no descriptor or no memory is left.
     pub fn new(len: usize) -> io::Result<Memory> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(c"millstream-jvm", flags)?;
@@ -116,13 +116,13 @@ impl Memory {
         self.file.as_fd()
     }
 
-    /// Records the address of the mapping in the child.
+    /// Records the mapping's address in the child.
     pub fn set_remote(&mut self, address: i64) {
         self.remote = address;
     }
 
-    /// Writes a request at offset 0, with all data that it refers to. The memory must have at least
-    /// the size [`Memory::bytes_for`] of this input.
+    /// Writes a request at offset 0, with all data to which it refers. The memory must have at
+    /// least the size [`Memory::bytes_for`] of this input.
     pub fn write(&mut self, input: &Input<'_>) {
         let mut writer = Writer { memory: self, at: layout::REQUEST_WORDS as usize * WORD_BYTES };
         let mut request = [0; layout::REQUEST_WORDS as usize];
@@ -135,14 +135,15 @@ impl Memory {
         writer.words(&request);
     }
 
-    /// Returns the address of this many bytes of the answer; `None` if the buffer is smaller.
+    /// Returns the address of the first `bytes` bytes of the answer; `None` if the buffer is
+    /// smaller.
     pub fn answer(&self, bytes: usize) -> Option<*const u8> {
         let (start, len) = self.answer;
         // The address stays within the mapping: see `write`.
         (bytes <= len).then(|| self.mapping.start.as_ptr().wrapping_add(start).cast_const())
     }
 
-    /// Returns pages to the kernel, if a call with an answer of this many bytes has used many
+    /// Returns pages to the kernel, if a call whose answer has `answer_bytes` bytes has used many
     /// pages.
     pub fn trim(&self, answer_bytes: usize) {
         let (start, len) = self.answer;
@@ -190,8 +191,9 @@ impl Writer<'_> {
         let (at, bytes) = (self.at, size_of_val(values));
         assert!(at + bytes <= self.memory.len(), "the memory is as large as the input needs");
         let to = self.memory.mapping.start.as_ptr().wrapping_add(at);
-        // SAFETY: the target is in this mapping, which no reference points to; the source is another
-        // object. That the child may write there at the same time changes bytes and nothing else.
+        // SAFETY: the target is in this mapping, to which no reference points; the source is
+        // another object. The child may write to the target at the same time, which only changes
+        // bytes.
         unsafe { ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), to, bytes) };
         self.at = padded(at + bytes);
         self.memory.remote + at as i64
@@ -213,7 +215,7 @@ impl Writer<'_> {
         at
     }
 
-    /// Writes an entry of a reserved table.
+    /// Writes an entry in a reserved table.
     fn entry(&mut self, table: usize, index: usize, words: &[i64]) {
         let at = table + index * words.len() * WORD_BYTES;
         Writer { memory: self.memory, at }.words(words);

@@ -1,4 +1,4 @@
-//! The child's end of the connection over which it sends the chunks of its collectors.
+//! The child's end of the connection over which it sends its collectors' chunks.
 
 use super::frame::{Channel, Frame, Kind, Patience};
 use crate::collector::Receive;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-/// Sends chunks. The thread of the collector waits for the answer to its chunk.
+/// Sends chunks. The collector's thread waits for the response to its chunk.
 pub struct Outbox {
     channel: Mutex<Channel>,
-    /// Collectors that wait for an answer.
+    /// Collectors that wait for a response.
     waiting: Mutex<BTreeMap<i32, SyncSender<bool>>>,
 }
 
@@ -21,7 +21,7 @@ impl Outbox {
     /// Creates an outbox over a socket to the agent.
     ///
     /// # Errors
-    /// No descriptor or no thread is left.
+    /// Returns an error if no descriptor or no thread is left.
     pub fn open(socket: OwnedFd) -> io::Result<Arc<Outbox>> {
         let channel = Channel::of(socket);
         let received = channel.try_clone()?;
@@ -31,12 +31,12 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// Returns the receiver of a collector's chunks.
+    /// Returns the receiver for a collector's chunks.
     pub fn receiver(self: &Arc<Outbox>, id: i32) -> Arc<dyn Receive> {
         Arc::new(Receiver { id, outbox: Arc::clone(self) })
     }
 
-    /// Wakes the collectors whose chunks were answered. Returns when the agent ends.
+    /// Wakes the collectors whose chunks have responses. Returns when the agent exits.
     fn receive(&self, channel: &Channel) {
         while let Ok((answer, _)) = channel.receive(Patience::ENDLESS) {
             let waiting = self.waiting.lock().remove(&(answer.subject as i32));
@@ -59,7 +59,7 @@ impl Outbox {
     }
 }
 
-/// The receiver of a collector's chunks. It is dropped when the collector has stopped.
+/// The receiver for a collector's chunks. It is dropped when the collector has stopped.
 struct Receiver {
     id: i32,
     outbox: Arc<Outbox>,

@@ -1,4 +1,4 @@
-//! The settings of a child.
+//! A child's settings.
 
 use crate::memory::JvmMemory;
 use crate::options::JvmOptions;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// Default name of a process.
 pub const DEFAULT_PROCESS: &str = "default";
 
-/// Path of the running program, even if its file was replaced meanwhile: both ends must come from
-/// the same build.
+/// Path of the running program, even if its file was replaced in the meantime, because both ends
+/// must come from the same build.
 const PROGRAM: &str = "/proc/self/exe";
 
 /// Subcommand of the program that runs a child.
@@ -19,26 +19,26 @@ pub const SUBCOMMAND: &str = "jvm-process";
 /// The options of a JVM in a separate process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOptions {
-    /// The options of the JVM.
+    /// The JVM options.
     pub jvm: JvmOptions,
-    /// User that the process runs as; `None` for the user of the agent.
+    /// User to run the process as; `None` for the agent's user.
     pub user: Option<String>,
-    /// Maximum number of open files; `None` for the limit of the agent.
+    /// Maximum number of open files; `None` for the agent's limit.
     pub open_files: Option<u64>,
-    /// Control group in which the process runs; `None` for the group of the agent.
+    /// Control group in which the process runs; `None` for the agent's group.
     pub cgroup: Option<PathBuf>,
     /// Program that calls [`crate::serve_process`], and its arguments.
     pub command: (PathBuf, Vec<String>),
 }
 
 impl ProcessOptions {
-    /// Creates options that run this program, with these options of the JVM.
+    /// Creates options that run this program with these JVM options.
     pub fn new(jvm: JvmOptions) -> ProcessOptions {
         let command = (PROGRAM.into(), vec![SUBCOMMAND.to_owned()]);
         ProcessOptions { jvm, user: None, open_files: None, cgroup: None, command }
     }
 
-    /// Returns the maximum memory of the process and of its connections.
+    /// Returns the maximum memory of the process and its connections.
     pub fn memory(&self) -> JvmMemory {
         let memory = JvmMemory::of(&self.jvm);
         // An answer exists twice: in the shared memory, and in a buffer.
@@ -49,7 +49,7 @@ impl ProcessOptions {
 /// The processes in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JvmProcesses {
-    /// Options of processes without an entry in `named`.
+    /// Options for processes without an entry in `named`.
     pub usual: ProcessOptions,
     /// Options by name.
     pub named: BTreeMap<String, ProcessOptions>,
@@ -62,7 +62,7 @@ impl JvmProcesses {
     }
 }
 
-/// The payload of the first frame to the child.
+/// The payload of the first frame sent to the child.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
     pub name: String,
@@ -71,7 +71,7 @@ pub struct Start {
     pub open_files: Option<u64>,
 }
 
-/// The user id and group ids of a user.
+/// A user's user id and group ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub user: u32,
@@ -84,7 +84,7 @@ impl Identity {
     /// Finds a user by name or number.
     ///
     /// # Errors
-    /// The user does not exist.
+    /// Returns an error if the user does not exist.
     pub fn find(user: &str) -> Result<Identity, String> {
         let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"));
         Identity::in_files(user, &read("/etc/passwd")?, &read("/etc/group").unwrap_or_default())

@@ -1,4 +1,4 @@
-//! An operator in a separate process, over the lives of all its children.
+//! An operator in a separate process, across the lives of all its children.
 
 use super::ending::Killed;
 use super::frame::{Broken, Kind, Patience};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Number of children that may end while a call runs alone in them, before the call fails.
+/// Number of children that may exit while a call runs alone in them, before the call fails.
 const ENDS_ALONE_MAX: u32 = 2;
 
-/// Number of children that may end while they compile an operator or a collector, before it is
+/// Number of children that may exit while they compile an operator or a collector, before it is
 /// given up.
 pub const ENDS_REGISTERING_MAX: u32 = 4;
 
@@ -27,22 +27,23 @@ pub struct Slot {
     component: String,
     spec: Spec,
     place: Mutex<Place>,
-    /// Number of times that waiting calls were told to end.
+    /// Number of times that waiting calls were told to give up.
     let_go: AtomicU64,
 }
 
 /// The current registration of an operator.
 struct Place {
-    /// Number of the child of the last registration.
+    /// Number of the child in which the operator was last registered.
     life: u64,
     id: Result<i32, RegisterError>,
     /// Time of the last registration or refusal.
     tried: Instant,
-    /// Number of children that ended while they compiled the operator.
+    /// Number of children that exited while they compiled the operator.
     ends: u32,
 }
 
-/// A permit for a call: it shares the process, or has it alone, without collectors.
+/// A permit for a call, which either shares the process with others, or has it alone, without
+/// collectors.
 enum Turn<'a> {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
@@ -51,19 +52,19 @@ enum Turn<'a> {
 /// The result of an attempt.
 enum Tried {
     Done(Result<Answer, CallError>),
-    /// The child has ended, but not because of the call.
+    /// The child has exited, but not because of the call.
     Again,
-    /// The child has ended during the call.
+    /// The child has exited during the call.
     Ended,
-    /// The child currently refuses the operator.
+    /// The child currently rejects the operator.
     Refused(RegisterError),
 }
 
 /// The reason why an operator has no id in a child.
 enum NoId {
-    /// The child has ended.
+    /// The child has exited.
     Over,
-    /// The child currently refuses the operator.
+    /// The child currently rejects the operator.
     Refused(RegisterError),
     /// The operator was given up.
     GivenUp(RegisterError),
@@ -73,7 +74,7 @@ impl Slot {
     /// Compiles an operator for the first time.
     ///
     /// # Errors
-    /// The source has an error, or the process does not run.
+    /// Returns an error if the source contains an error, or the process is not running.
     pub fn register(
         process: &Arc<Inner>,
         spec: &OperatorSpec,
@@ -94,10 +95,10 @@ impl Slot {
         self.process.state()
     }
 
-    /// Returns the id of the operator in a child. Registers the operator there if necessary.
+    /// Returns the operator's id in a child. Registers the operator there if necessary.
     ///
     /// # Errors
-    /// The reason why the operator is not registered there.
+    /// Returns the reason why the operator is not registered there.
     fn id(&self, life: &Life) -> Result<i32, NoId> {
         let mut place = self.place.lock();
         if place.is_due_in(life) {
@@ -135,7 +136,7 @@ impl Slot {
         })
     }
 
-    /// Logs when a child refuses the operator, and when it no longer does.
+    /// Logs when a child rejects the operator, and when it no longer does.
     fn say(&self, before: &Result<i32, RegisterError>, now: &Result<i32, RegisterError>) {
         let component = &self.component;
         match (before, now) {
@@ -154,10 +155,10 @@ impl Slot {
         self.state().wake();
     }
 
-    /// Returns the statistics of the operator in the running child.
+    /// Returns statistics about the operator in the running child.
     ///
     /// # Errors
-    /// No child runs, or it does not answer.
+    /// Returns an error if no child is running, or it does not respond.
     pub fn stats(&self) -> Result<Vec<u8>, CallError> {
         let life = self.state().current().ok_or_else(|| self.state().ended())?;
         let place = self.place.lock();
@@ -169,7 +170,7 @@ impl Slot {
     /// Calls the operator. Repeats the call in new children as often as necessary.
     ///
     /// # Errors
-    /// The call failed as a whole.
+    /// Returns an error if the call failed as a whole.
     pub fn call(&self, rules: usize, input: &Input<'_>) -> Result<Answer, CallError> {
         input.check()?;
         let begin = Instant::now();
@@ -207,7 +208,7 @@ impl Slot {
         }
     }
 
-    /// Waits until the call may run; returns `None` if the child has ended meanwhile.
+    /// Waits until the call may run; returns `None` if the child has exited in the meantime.
     fn turn(&self, life: &Life, is_alone: bool) -> Option<Turn<'_>> {
         let gate = &self.state().gate;
         loop {
@@ -261,11 +262,11 @@ impl Slot {
         }
     }
 
-    /// Waits until the supervisor has noticed the end of a child.
+    /// Waits until the supervisor has noticed that a child exited.
     fn over(&self, life: &Life) -> Tried {
         let begin = Instant::now();
         while !life.is_over() {
-            // The sockets of the child are closed, but it still lives.
+            // The child's sockets are closed, but it is still alive.
             if begin.elapsed() > LOOK {
                 life.kill(Killed::Garbage("the end of a connection"));
             }
@@ -274,7 +275,7 @@ impl Slot {
         Tried::Again
     }
 
-    /// Decides whether a call is to blame for the end of the child in which it ran.
+    /// Decides whether a call is to blame for the exit of the child in which it ran.
     fn ended(&self, life: &Life) -> Tried {
         self.over(life);
         match life.killed() {
@@ -290,7 +291,7 @@ impl Component for Slot {
     }
 }
 
-/// Registers an operator in the first child that lives long enough, and returns its answer.
+/// Registers an operator in the first child that lives long enough, and returns its response.
 fn register_first(state: &State, spec: &Spec) -> Result<(Arc<Life>, Vec<u8>), RegisterError> {
     for _ in 0..ENDS_REGISTERING_MAX {
         let life = state.first_life()?;
@@ -318,8 +319,8 @@ impl Drop for Slot {
 }
 
 impl Place {
-    /// Returns whether to register the operator in a child: at once in a new child, and again after
-    /// a failure, because a file may have been missing.
+    /// Returns whether to register the operator in a child: at once in a new child, and repeatedly
+    /// after a failure, because a file may have been missing.
     fn is_due_in(&self, life: &Life) -> bool {
         let is_new = self.life != life.number;
         let is_again = self.id.is_err() && self.tried.elapsed() >= REGISTER_AGAIN;

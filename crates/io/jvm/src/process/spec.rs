@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The specification of an operator or a collector as JSON, with the compiled code from the last
-/// child. With this code, the next child need not load the compiler of its scripts, which takes a
+/// child. With this code, the next child need not load the compiler for its scripts, which takes a
 /// second.
 pub struct Spec(Mutex<Value>);
 
-/// The part of an answer that is kept for the next registration.
+/// The part of a response that is kept for the next registration.
 #[derive(Deserialize)]
 struct CompiledScripts {
-    /// One text per script. Absent for languages that compile fast, and if the code is too large.
+    /// One string per script. Absent for languages that compile fast, and if the code is too large.
     #[serde(default)]
     compiled: Vec<String>,
 }
 
 impl Spec {
-    /// Creates a specification of an operator or collector that has not been registered.
+    /// Creates a specification for an operator or collector that has not been registered.
     ///
     /// # Errors
-    /// The specification cannot be written as JSON.
+    /// Returns an error if the specification cannot be written as JSON.
     pub fn new(spec: &impl Serialize) -> Result<Spec, ControlError> {
         let mut value = serde_json::to_value(spec).map_err(unreadable)?;
         value["keep_compiled"] = Value::Bool(true);
@@ -35,7 +35,7 @@ impl Spec {
         self.0.lock().to_string().into_bytes()
     }
 
-    /// Keeps the compiled code in an answer for the next registration.
+    /// Keeps the compiled code in a response for the next registration.
     pub fn keep(&self, answer: &[u8]) {
         let Ok(CompiledScripts { compiled }) = serde_json::from_slice(answer) else { return };
         let mut value = self.0.lock();

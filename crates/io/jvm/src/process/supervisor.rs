@@ -11,22 +11,22 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Shortest and longest pause before a start. The first start after an end has no pause.
+/// Minimum and maximum pause before a start. The first start after an exit has no pause.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Lifetime after which the next child starts without a pause.
 const LIVED: Duration = Duration::from_secs(60);
 
-/// Maximum time for a child to end after its last use.
+/// Maximum time for a child to exit after its last use.
 pub const END_TIME: Duration = Duration::from_secs(3);
 
-/// Time between two attempts to register an operator that a child refused. A missing jar may be
+/// Time between two attempts to register an operator that a child rejected. A missing jar may be
 /// back by then.
 pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 /// Number of consecutive starts that may fail before a component that waits for the first child is
-/// refused. The first limit is for kills from outside, the second for other reasons, which rarely
+/// rejected. The first limit is for kills from outside, the second for other reasons, which rarely
 /// disappear.
 const KILLED_STARTS_MAX: u64 = 8;
 const FAILED_STARTS_MAX: u64 = 1;
@@ -36,26 +36,26 @@ pub trait Component: Send + Sync {
     /// Registers the component in a child unless it is registered there.
     fn settle(&self, life: &Arc<Life>);
 
-    /// Resumes the calls of a collector, after the last hold was removed.
+    /// Resumes calling a collector, after the last hold was removed.
     fn resume(&self) {}
 }
 
-/// State that operators and users of a process share.
+/// State that a process's operators and users share.
 pub struct Inner {
     state: Arc<State>,
 }
 
-/// State of the supervisor. Unlike [`Inner`], it does not keep the process running.
+/// The supervisor's state. Unlike [`Inner`], it does not keep the process running.
 pub struct State {
     pub name: String,
-    /// Log target of the messages, because the log limits the number of similar messages per
+    /// Log target for the messages, because the log limits the number of similar messages per
     /// target.
     log_target: String,
     options: ProcessOptions,
     pool: Arc<Pool>,
-    /// Calls share the gate. A call whose child has ended holds it alone.
+    /// Calls share the gate. A call whose child has exited locks it exclusively.
     pub gate: RwLock<()>,
-    /// Holds of calls that must be alone. They prevent calls of collectors.
+    /// Holds by calls that must be alone, which prevent collectors from being called.
     pub holds: Holds,
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -66,9 +66,9 @@ pub struct State {
 #[derive(Default)]
 struct Phase {
     life: Option<Arc<Life>>,
-    /// Reason why the last child ended or did not start.
+    /// Reason why the last child exited or did not start.
     error: Option<Ended>,
-    /// Number of failed starts and ended children.
+    /// Number of failed starts and of children that exited.
     failures: u64,
     /// Number of successful starts after the first one.
     restarts: u64,
@@ -94,7 +94,7 @@ pub struct ProcessState {
     pub pid: Option<u32>,
     /// Number of restarts.
     pub restarts: u64,
-    /// Reason why the process does not run.
+    /// Reason why the process is not running.
     pub error: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Inner {
     /// Starts a process, and waits for its first child.
     ///
     /// # Errors
-    /// The process cannot start.
+    /// Returns an error if the process cannot start.
     pub fn start(name: &str, options: &ProcessOptions) -> Result<Arc<Inner>, StartError> {
         let failed = |reason| StartError::Process { name: name.to_owned(), reason };
         let state = Arc::new(State {
@@ -139,7 +139,7 @@ impl Drop for Inner {
         };
         self.state.changed.notify_all();
         let Some(life) = life else { return };
-        // Let another thread wait for the end. The supervisor reaps the child.
+        // Another thread waits for the exit. The supervisor reaps the child.
         let ended = thread::Builder::new().name("jvm-end".to_owned());
         let other = Arc::clone(&life);
         if ended.spawn(move || other.end(END_TIME)).is_err() {
@@ -171,7 +171,7 @@ impl State {
         self.phase.lock().life.clone().filter(|life| !life.is_over())
     }
 
-    /// Returns the error of a call that has no child.
+    /// Returns the error for a call that has no child.
     pub fn ended(&self) -> CallError {
         let ended = self.phase.lock().error.as_ref().map(Ended::to_string);
         let reason = ended.map_or(String::new(), |reason| format!(": {reason}"));
@@ -197,12 +197,13 @@ impl State {
     }
 
     /// Returns the child for a first registration. A start that is in progress may still succeed,
-    /// and so may the next one after a kill from outside. Afterwards the reason is known.
+    /// and so may the next one after a kill from outside. Afterwards the reason for the failure is
+    /// known.
     ///
     /// # Errors
-    /// The reason why no child runs.
+    /// Returns the reason why no child is running.
     pub fn first_life(&self) -> Result<Arc<Life>, ControlError> {
-        // A child that ran and has ended meanwhile is not a failed start.
+        // A child that ran and has exited in the meantime does not count as a failed start.
         let begun = self.phase.lock().failures + 1;
         let gone = || ControlError::Process(self.ended().to_string());
         self.wait_for_life(|phase| phase.gives_up_since(begun)).ok_or_else(gone)
@@ -213,12 +214,13 @@ impl State {
         add(&self.operators, operator);
     }
 
-    /// Registers a collector in each child from now on, until the collector is dropped.
+    /// Registers a collector in each child, starting with the next one, until the collector is
+    /// dropped.
     pub fn add_collector(&self, collector: &Arc<dyn Component>) {
         add(&self.collectors, collector);
     }
 
-    /// Prevents calls of collectors in new children as long as the result lives.
+    /// Prevents collectors from being called in new children as long as the result lives.
     pub fn hold_collectors(&self) -> Hold<'_> {
         self.holds.add();
         Hold(self)
@@ -242,10 +244,10 @@ impl State {
         }
     }
 
-    /// Runs the thread of the process: starts children as long as the process is used.
+    /// Runs the process's thread, which starts children as long as the process is used.
     fn supervise(&self) {
         let (mut number, mut short_lives) = (0, 0);
-        // Time since when no child runs.
+        // Time since which no child is running.
         let mut down = Instant::now();
         while self.pause(pause(short_lives)) {
             number += 1;
@@ -272,8 +274,8 @@ impl State {
         }
     }
 
-    /// Publishes a child to callers until it ends, and returns how it ended. No child has run since
-    /// `down`.
+    /// Publishes a child to callers until it exits, and returns how it exited. No child has run
+    /// since `down`.
     fn live(&self, life: Arc<Life>, down: Instant) -> Ended {
         let is_restart = life.number > 1;
         used(&self.operators).iter().for_each(|operator| operator.settle(&life));
@@ -308,7 +310,7 @@ impl State {
         ended
     }
 
-    /// Waits some time, and returns whether the process is still used.
+    /// Waits for `time`, and returns whether the process is still used.
     fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut phase = self.phase.lock();
@@ -319,7 +321,7 @@ impl State {
     }
 }
 
-/// Prevents calls of collectors. They resume after the last hold is dropped.
+/// Prevents collectors from being called. The calls resume after the last hold is dropped.
 pub struct Hold<'a>(&'a State);
 
 impl Drop for Hold<'_> {
@@ -330,7 +332,7 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// Adds an item, and removes the items that are no longer used.
+/// Adds an item, and removes items that are no longer used.
 fn add<T: ?Sized>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
     let mut to = to.lock();
     to.retain(|one| one.strong_count() > 0);
@@ -344,7 +346,7 @@ fn used<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     all.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Returns the pause before a start after this many short lives.
+/// Returns the pause before a start after this many short-lived children.
 fn pause(short_lives: u32) -> Duration {
     match short_lives.checked_sub(2) {
         None => Duration::ZERO,
