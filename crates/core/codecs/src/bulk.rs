@@ -1,4 +1,4 @@
-//! Encodes batches as the lines of a bulk request: an action and a document for each event.
+//! Encodes batches as the lines of a bulk request, with an action and a document for each event.
 
 mod indexes;
 
@@ -17,7 +17,7 @@ pub const TOO_MANY_INDEXES: &str = "too_many_indexes";
 /// Maximum bytes of an `_id` that Elasticsearch accepts.
 const ID_BYTES_MAX: usize = 512;
 
-/// Estimated bytes of an action.
+/// Estimated bytes per action.
 pub const ACTION_BYTES: u64 = 160;
 
 /// Operation for an event.
@@ -45,23 +45,23 @@ impl OpType {
 pub struct Action {
     /// The operation.
     pub op_type: OpType,
-    /// The index or data stream.
+    /// The name of the index or data stream.
     pub index: Template,
-    /// The id of the document; `None` if the server chooses it.
+    /// The document id; `None` if the server chooses it.
     pub id: Option<Id>,
-    /// The routing.
+    /// The routing value.
     pub routing: Option<Template>,
-    /// The ingest pipeline.
+    /// The name of the ingest pipeline.
     pub pipeline: Option<Template>,
-    /// The indexes that recently got events.
+    /// The indexes that recently received events.
     pub indexes: Indexes,
 }
 
 /// The id of a document.
 pub enum Id {
-    /// The id of the event.
+    /// The event id.
     Event,
-    /// A template; the id of the event if the event lacks a field of the template.
+    /// A template; the event id if the event lacks one of the template's fields.
     Template(Template),
 }
 
@@ -81,7 +81,7 @@ pub struct DocumentEncoder {
 #[derive(Default)]
 struct Head {
     bytes: Vec<u8>,
-    /// The row that the head was rendered for, in this segment.
+    /// The row for which the head was rendered, in this segment.
     row: Option<usize>,
     name: Vec<u8>,
     is_allowed: bool,
@@ -182,7 +182,7 @@ impl Encoder for DocumentEncoder {
     ) -> Result<(), ComponentError> {
         let mut encoded = Payload::default();
         self.documents.encode(batch, &mut encoded, cx)?;
-        // Documents contain no line feed.
+        // Documents contain no line feeds.
         let Some(documents) = encoded.parts.first() else { return Ok(()) };
         let mut newlines = std::mem::take(&mut self.newlines);
         newlines.clear();
@@ -211,7 +211,7 @@ impl Encoder for DocumentEncoder {
     }
 }
 
-/// Refuses a row whose index is not allowed.
+/// Rejects a row whose index is not allowed.
 fn refuse(row: usize, payload: &mut Payload, cx: &mut EncodeCx<'_>) {
     payload.events = payload.events.saturating_sub(1);
     match &mut cx.refused {

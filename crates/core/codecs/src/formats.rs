@@ -5,14 +5,14 @@ use millstream_timestamps::Format;
 pub use millstream_timestamps::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
 use std::io::Write;
 
-/// Digits of the largest `u64`.
+/// Number of digits in the largest `u64`.
 pub const DIGITS_MAX: usize = 20;
 
 /// Parses a whole text as an RFC 3339 time, in nanoseconds since 1970.
 ///
 /// # Errors
 ///
-/// The error says what is wrong with the text, and what to write instead.
+/// Returns an error that says what is wrong with the text, and what to use instead.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let format = Format::new("rfc3339", None)?;
     match format.parse(text.as_bytes(), 0) {
@@ -49,7 +49,7 @@ pub fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     &digits[at..]
 }
 
-/// Whole numbers up to 2^53 are written as integers; above, some integers have no exact float.
+/// Whole numbers up to 2^53 are written as integers; above 2^53, some integers have no exact float.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// Appends a finite number as JSON, in the shortest form that reads back as the same value.

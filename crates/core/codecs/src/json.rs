@@ -3,7 +3,7 @@
 //!
 //! Everything that is constant within a segment is rendered once. For each row, the encoder writes
 //! the escaped text, then one copy of the bytes up to the next text with the offset patched in, and
-//! the time if rows have separate times. `fields` encodes events with fields.
+//! the time if rows have separate times. The `fields` module encodes events with fields.
 
 mod fields;
 
@@ -28,21 +28,21 @@ pub struct JsonEncoder {
     pieces: Vec<Piece>,
     between: Between,
     times: Times,
-    /// Bytes of the time in `head`.
+    /// Number of bytes that the time takes in `head`.
     head_time_bytes: usize,
     /// Whether each field collides with a built-in member of the event; empty for events without
     /// fields.
     clashes: Vec<bool>,
 }
 
-/// A part of the text after the message.
+/// A part of the text that follows the message.
 enum Piece {
-    /// Text that is the same for every row of the segment.
+    /// Text that is the same for every row in the segment.
     Constant(Vec<u8>),
     Offset,
     /// The end of an event's id if one record became several events.
     Ordinal,
-    /// The id of an event, if at least one id arrived with a record.
+    /// An event's id, if at least one id arrived with a record.
     Id,
     PreviousOffset,
     Truncated,
@@ -82,7 +82,7 @@ impl JsonEncoder {
         }
     }
 
-    /// Renders the bytes that all rows of a segment share.
+    /// Renders the bytes that all of a segment's rows share.
     fn prepare(&mut self, batch: &Batch, segment: &Segment) {
         self.head.clear();
         self.head.extend_from_slice(&self.time_head);
@@ -96,8 +96,8 @@ impl JsonEncoder {
         self.tail(tail, batch, segment, |_| false);
     }
 
-    /// Renders metadata and attributes after the content of `tail`, without the members whose names
-    /// are taken.
+    /// Renders metadata and attributes after the content of `tail`, leaving out the members whose
+    /// names are taken.
     fn tail(
         &mut self,
         mut tail: Tail,
@@ -139,8 +139,8 @@ impl JsonEncoder {
         self.between.digits = 0;
     }
 
-    /// Returns whether a top-level name is a built-in member of the event, which attributes cannot
-    /// replace.
+    /// Returns whether a top-level name is one of the event's built-in members, which attributes
+    /// cannot replace.
     fn is_own(&self, name: &str, batch: &Batch, segment: &Segment) -> bool {
         let is_it = |item: &Metadata| item.name() == name && item.is_known(batch, segment);
         let flat = self.metadata_key.is_empty() && self.metadata.iter().any(is_it);
@@ -160,7 +160,7 @@ impl JsonEncoder {
                 self.between(batch, segment, row, out);
             }
         }
-        // Removes the head for the row after the last one.
+        // The head for the row after the last one is removed.
         out.truncate(out.len() - self.head.len());
         replaced
     }
@@ -236,7 +236,7 @@ fn push_stream(batch: &Batch, row: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns, as JSON, whether the end of an event is missing; `null` if that is unknown.
+/// Returns, as JSON, whether an event's end is missing; `null` if that is unknown.
 fn partial(batch: &Batch, row: usize) -> &'static [u8] {
     match Metadata::Partial.column(batch).map(|column| column.cells()[row].kind()) {
         Some(CellKind::True) => b"true",
@@ -265,7 +265,7 @@ fn push_text(text: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
 }
 
 impl Between {
-    /// Renders the bytes for offsets of `digits` digits; leaves `digits` at 0 if any other part
+    /// Renders the bytes for offsets with `digits` digits; leaves `digits` at 0 if any other part
     /// differs by row.
     fn render(&mut self, pieces: &[Piece], head: &[u8], digits: usize) {
         self.text.clear();

@@ -1,8 +1,8 @@
 //! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (a line that is an
 //! object, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents). The
-//! crate also has templates of names, and formats numbers and times as text.
+//! crate also contains templates for names, and formats numbers and times as text.
 //!
-//! A separate crate because it cuts a dependency: encoders build, are tested, and have their
+//! A separate crate because it cuts a dependency: encoders can be built, tested and have their
 //! instructions counted without librdkafka, TLS or a JVM.
 
 #![forbid(unsafe_code)]
@@ -46,14 +46,14 @@ pub struct Encoding {
     pub timestamp_key: String,
 }
 
-/// Default key of the time.
+/// Default key for the time.
 pub const TIMESTAMP_KEY: &str = "timestamp";
 
 fn timestamp_key() -> String {
     TIMESTAMP_KEY.to_owned()
 }
 
-/// Default key of the object with the metadata.
+/// Default key for the object with the metadata.
 pub const METADATA_KEY: &str = "meta";
 
 /// A codec.
@@ -122,7 +122,7 @@ impl Codec {
 }
 
 impl Metadata {
-    /// Returns the key of the item in an event.
+    /// Returns the item's key in an event.
     pub fn name(self) -> &'static str {
         match self {
             Metadata::Host => "host",
@@ -139,7 +139,7 @@ impl Metadata {
         }
     }
 
-    /// Returns the metadata column with the item, if any.
+    /// Returns the metadata column for the item, if any.
     pub fn column(self, batch: &Batch) -> Option<&Column> {
         match self {
             Metadata::Stream => batch.metadata(STREAM),
@@ -148,7 +148,7 @@ impl Metadata {
         }
     }
 
-    /// Returns whether the item has a value for events of this segment.
+    /// Returns whether the item has a value for events in this segment.
     fn is_known(self, batch: &Batch, segment: &Segment) -> bool {
         match self {
             Metadata::File => !segment.origin.name.is_empty(),
@@ -177,7 +177,8 @@ impl Default for Encoding {
 const JSON_ROW_BYTES: u64 = 320;
 
 impl Encoding {
-    /// Returns the errors in the options, for a component that has them under the key `encoding`.
+    /// Returns the errors in the options, for a component with these options under the key
+    /// `encoding`.
     pub fn check(&self) -> Vec<OptionError> {
         if self.metadata_key == "message" || self.metadata_key == self.timestamp_key {
             let message = format!(
@@ -189,7 +190,7 @@ impl Encoding {
         Vec::new()
     }
 
-    /// Returns the errors in the options like `check`, for a component that writes lines.
+    /// Returns the errors in the options as `check` does, for a component that writes lines.
     pub fn check_lines(&self) -> Vec<OptionError> {
         let message =
             "`msgpack` does not produce lines; use `json` or `text`, or a sink that sends blocks";
@@ -198,8 +199,8 @@ impl Encoding {
         self.check().into_iter().chain(error).collect()
     }
 
-    /// Creates an encoder. With `json` and `text`, a part of the payload is any number of complete
-    /// lines; with `msgpack`, one block.
+    /// Creates an encoder. With `json` and `text`, each part of the payload consists of complete
+    /// lines; with `msgpack`, it is one block.
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {
             Codec::Json => Box::new(json::JsonEncoder::new(self)),
@@ -209,12 +210,12 @@ impl Encoding {
         }
     }
 
-    /// Returns the maximum size of an encoded batch. Escaping can exceed it for hostile text: the
-    /// excess becomes a debt to the memory grant, repaid before the next read.
+    /// Returns the maximum size of an encoded batch. Escaping hostile text can exceed this size;
+    /// the excess becomes a debt to the memory grant, repaid before the next read.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
-            // Includes the members that are added to each line.
+            // This includes the members that are added to each line.
             Codec::RawJson => {
                 block_bytes * 2 + rows.min(BATCH_ROWS_MAX as u64) * 2 * JSON_ROW_BYTES
             }

@@ -1,6 +1,6 @@
-//! Refused metrics as JSON objects, rebuilt from the form in which sinks keep them.
+//! Rejected metrics as JSON objects, rebuilt from the form in which sinks store them.
 //!
-//! The objects have the members of a metric event, so a metric sink can read them again: `name`,
+//! The objects contain the members of a metric event, so a metric sink can read them again: `name`,
 //! `tags`, `type`, `value`, `temporality` and `interval`, as far as they are known.
 
 use millstream_encodings::metric::{Kind, Temporality};
@@ -9,10 +9,10 @@ use millstream_encodings::prometheus::{Row, Rows};
 use millstream_scan::escape_json;
 use std::io::Write;
 
-/// Maximum number up to which each integer is exact in 64 bits of floating point.
+/// Maximum number up to which every integer is exact in 64-bit floating point.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Returns the metrics of a block; `None` if `block` is not a valid block.
+/// Returns the metrics in a block; `None` if `block` is not a valid block.
 pub fn of_block(block: &[u8]) -> Option<Vec<Vec<u8>>> {
     let block = blocks(block).next()?.ok()?;
     Some(block.metrics().map(|metric| of_metric(&metric)).collect())
@@ -32,8 +32,8 @@ fn of_metric(metric: &ReadMetric<'_>) -> Vec<u8> {
     object.finish()
 }
 
-/// Returns the metric of a row; `text` is the text of all rows. A distribution has no value: the
-/// row has only numbers computed from it.
+/// Returns the metric in a row; `text` is the text of all rows. A distribution has no value,
+/// because the row contains only numbers computed from it.
 pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
     let (name, tags) = rows.strings(row, text);
     let mut object = Object::new(name);
@@ -58,7 +58,7 @@ pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
 struct Object(Vec<u8>);
 
 impl Object {
-    /// Creates an object with the name of the metric.
+    /// Creates an object with the metric's name.
     fn new(name: &[u8]) -> Object {
         let mut object = Object(br#"{"name":"#.to_vec());
         push_string(name, &mut object.0);
@@ -111,7 +111,7 @@ fn push_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a finite number; an integer has no fraction.
+/// Appends a finite number, without a fraction if it is an integer.
 fn push_number(number: f64, out: &mut Vec<u8>) {
     // Writing to memory never fails.
     let _ = match number.fract() == 0.0 && number.abs() <= INTEGER_MAX {
@@ -129,7 +129,7 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Appends the tags: `true` for a tag without a value, an array for several values.
+/// Appends the tags: `true` for a tag without a value, and an array for several values.
 fn push_tags(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
     let tags: Vec<(&str, &str)> = metric.tags().collect();
     out.push(b'{');
@@ -209,7 +209,7 @@ mod tests {
         serde_json::from_slice(&object).unwrap()
     }
 
-    /// Returns the expected objects of the metrics; `sketch` is the value of the distribution.
+    /// Returns the objects expected for the metrics; `sketch` is the distribution's value.
     fn expected(sketch: Option<serde_json::Value>) -> [serde_json::Value; 3] {
         let tags = json!({ "a": ["x", "y"], "b": "q\"z", "c": true });
         let mut distribution = json!({

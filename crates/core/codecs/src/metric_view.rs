@@ -1,4 +1,4 @@
-//! View of the events of a batch as metrics, for encoders.
+//! A view of a batch's events as metrics, for encoders.
 //!
 //! Any event with valid fields `name`, `type` and `value` is a metric, regardless of the source or
 //! transform that created it.
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-/// Reason why an event cannot be encoded as a metric; also the label in counters.
+/// Reason why an event cannot be encoded as a metric. Also used as a label in counters.
 pub type Reason = &'static str;
 
 /// The event has no name, or no valid type or value.
@@ -30,14 +30,14 @@ const TEMPORALITY: usize = 3;
 const TAGS: usize = 4;
 const INTERVAL: usize = 5;
 
-/// The rows of a batch as metrics.
+/// A batch's rows as metrics.
 pub struct MetricView<'a> {
     batch: &'a Batch,
     columns: [Option<Column>; 6],
 }
 
 impl<'a> MetricView<'a> {
-    /// Creates a view of a batch, whose rows are read on demand.
+    /// Creates a view of a batch whose rows are read on demand.
     pub fn new(batch: &'a Batch) -> MetricView<'a> {
         let mut fields = Cow::Borrowed(&batch.fields);
         if fields.get(MEMBERS).is_some() {
@@ -56,7 +56,7 @@ impl<'a> MetricView<'a> {
     /// Returns the metric of a row.
     ///
     /// # Errors
-    /// The reason why the event is not a metric.
+    /// Returns the reason why the event is not a metric.
     #[inline]
     pub fn metric(&self, row: usize) -> Result<Metric<'_>, Reason> {
         self.read(row).map_err(|reason| self.reason(row, reason))
@@ -98,17 +98,18 @@ impl<'a> MetricView<'a> {
     }
 }
 
-/// Events of a batch that are not metrics.
+/// A batch's events that are not metrics.
 #[derive(Default)]
 pub struct NotMetrics {
-    /// Events that were dropped because no component reads refused events, by reason.
+    /// Number of events that were dropped because no component reads refused events, by reason.
     dropped: BTreeMap<Reason, u64>,
-    /// Events that were passed on to a component.
+    /// Number of events that were passed on to a component.
     read: u64,
 }
 
 impl NotMetrics {
-    /// Adds a row. If a component reads refused events, the row is passed on, else it is dropped.
+    /// Adds a row. If a component reads refused events, the row is passed on; otherwise it is
+    /// dropped.
     pub fn add(&mut self, row: usize, reason: Reason, cx: &mut EncodeCx<'_>) {
         match &mut cx.refused {
             Some(refused) => {
@@ -119,8 +120,8 @@ impl NotMetrics {
         }
     }
 
-    /// Subtracts the events added since the last call from the events of the payload, and counts
-    /// the dropped ones. Logs once how to send events and service checks.
+    /// Subtracts the events added since the last call from the payload's events, and counts the
+    /// dropped ones. Logs once how to send events and service checks.
     pub fn settle(&mut self, payload: &mut Payload, counters: &Counters) {
         static LOGGED: Once = Once::new();
         payload.events = payload.events.saturating_sub(std::mem::take(&mut self.read));
@@ -145,7 +146,7 @@ fn column(fields: &Columns, name: &str) -> Option<Column> {
     fields.get(name).cloned()
 }
 
-/// Unescapes texts with JSON escapes. Batches of the agent's internal sources have none.
+/// Unescapes text with JSON escapes. Batches from the agent's internal sources contain none.
 fn without_escapes(names: Column, block: &[u8]) -> Column {
     let is_escaped = |row: &usize| names.cells()[*row].kind() == CellKind::Escaped;
     let mut escaped = (0..names.cells().len()).filter(is_escaped).peekable();

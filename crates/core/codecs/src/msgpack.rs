@@ -1,5 +1,5 @@
 //! The `msgpack` codec: encodes metric events as self-contained blocks, each a part of the payload.
-//! Events that are not metrics are refused.
+//! Events that are not metrics are rejected.
 
 use super::{Encoding, Metadata};
 use crate::metric_view::{MetricView, NOT_A_METRIC, NotMetrics};
@@ -8,8 +8,8 @@ use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 
-/// Block size in bytes from which no more metrics are added. A block should fit into one record of
-/// a Kafka broker, whose limit is 1 MB by default.
+/// Block size in bytes at which no more metrics are added. A block should fit into one Kafka
+/// record, whose default limit is 1 MB.
 pub const BLOCK_BYTES: usize = 512 * 1024;
 
 /// Bytes by which encoding may enlarge a metric's name, tags and value.
@@ -17,7 +17,7 @@ pub const ROW_BYTES: u64 = 32;
 
 /// A block of encoded metrics.
 pub struct MetricBlock {
-    /// Bytes of the block.
+    /// The block's bytes.
     pub bytes: Bytes,
     /// Number of metrics in the block.
     pub events: u64,
@@ -28,12 +28,12 @@ pub struct MetricBlocks {
     metadata: Vec<Metadata>,
     encoder: BlockEncoder,
     refused: NotMetrics,
-    /// Whether a block is open. An open block after a panic holds data that must not be sent.
+    /// Whether a block is open. After a panic, an open block contains data that must not be sent.
     is_open: bool,
 }
 
 impl MetricBlocks {
-    /// Creates the encoder of a sink with these settings.
+    /// Creates a sink's encoder with these settings.
     pub fn new(encoding: &Encoding) -> MetricBlocks {
         MetricBlocks {
             metadata: encoding.metadata.clone(),
@@ -43,7 +43,7 @@ impl MetricBlocks {
         }
     }
 
-    /// Encodes rows of a batch, with the attributes of `segment`.
+    /// Encodes a batch's rows, with the attributes of `segment`.
     pub fn encode(
         &mut self,
         batch: &Batch,
@@ -80,7 +80,7 @@ impl MetricBlocks {
     ) {
         let events = self.encoder.rows() as u64;
         if events == 0 {
-            // The tables of the encoder may hold tags of rejected metrics.
+            // The encoder's tables may contain tags of rejected metrics.
             self.encoder.clear();
             return;
         }

@@ -1,7 +1,7 @@
 //! The `raw_json` codec: a line that is a JSON object passes unparsed. The members that `json` adds
 //! to an event are inserted after its opening brace.
 //!
-//! The object is checked in one pass and copied once. Members of the line are never overwritten: an
+//! The object is checked in one pass and copied once. A line's members are never overwritten: an
 //! added member with the same name is omitted. An event is encoded as `json` if its line is not a
 //! JSON object, or was parsed into fields and is hidden.
 
@@ -15,7 +15,7 @@ use millstream_parsers::json_members;
 pub struct RawJsonEncoder {
     encoding: Encoding,
     json: JsonEncoder,
-    /// Names of the members added to each event of the batch.
+    /// Names of the members added to each event in the batch.
     names: Vec<Vec<u8>>,
     newlines: Vec<u32>,
 }
@@ -23,11 +23,11 @@ pub struct RawJsonEncoder {
 /// Classification of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// Not an object; the line becomes the member `message`.
+    /// Not an object; the line becomes the `message` member.
     Other,
     /// An object without any of the added names.
     Object,
-    /// An object that may have some of the added names.
+    /// An object that may contain some of the added names.
     Clashing,
 }
 
@@ -42,7 +42,7 @@ impl RawJsonEncoder {
         }
     }
 
-    /// Collects the names of the members added to events of a batch.
+    /// Collects the names of the members added to a batch's events.
     fn collect_names(&mut self, batch: &Batch) {
         let metadata = self.encoding.metadata.iter().map(|item| item.name());
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());

@@ -1,19 +1,19 @@
 //! Templates: paths, topics, keys and header values rendered from an event.
 //!
 //! `/var/log/all/{{ host }}/app-%F.log` consists of literal text, fields in double braces, and
-//! `strftime` specifiers of the event's time in UTC. The use of a template determines how values
+//! `strftime` specifiers for the event's time in UTC. The use of a template determines how values
 //! are escaped:
 //!
 //! - in a path, a value cannot escape its folder: `/`, NUL, control characters, `%` and invalid
 //!   UTF-8 become `%2F`…, an empty value becomes `%`, and `.` and `..` become `%2E`…;
 //! - in a topic, every byte outside `[a-zA-Z0-9._-]` becomes `_` and two hexadecimal digits;
-//! - in an index, capital letters become small, and every other byte outside `[a-z0-9._-]` becomes
-//!   `_` and two hexadecimal digits;
+//! - in an index, uppercase letters become lowercase, and every other byte outside `[a-z0-9._-]`
+//!   becomes `_` and two hexadecimal digits;
 //! - in text, values are not escaped.
 //!
-//! Distinct values stay distinct in paths, topics and indexes, except that indexes ignore the case
-//! of letters. A value that exceeds its length limit is truncated, and a hash of the whole value
-//! replaces its end.
+//! Distinct values stay distinct in paths, topics and indexes, except that indexes ignore case. A
+//! value that exceeds its length limit is truncated, and a hash of the whole value replaces its
+//! end.
 //!
 //! An event with a missing field is kept: the field is rendered as [`MISSING`].
 
@@ -26,29 +26,29 @@ use serde::{Deserialize, Deserializer, de};
 pub use value::Field;
 use value::Piece;
 
-/// Text that replaces a field that an event does not have.
+/// Text that replaces a field that an event lacks.
 pub const MISSING: &str = "none";
 
 /// Maximum bytes of a file name. Linux allows 255; rotation appends to the name.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Maximum bytes of a Kafka topic.
+/// Maximum bytes of a Kafka topic name.
 const TOPIC_BYTES_MAX: usize = 249;
 
-/// Maximum bytes of the name of an index.
+/// Maximum bytes of an index name.
 const INDEX_BYTES_MAX: usize = 255;
 
-/// Use of a rendered template: determines how values are escaped, and which text must surround
-/// fields.
+/// The use of a rendered template, which determines how values are escaped, and which text must
+/// surround fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// A file path. Fields need a folder before them, which no value can escape.
+    /// A file path. Fields must follow a folder, which no value can escape.
     Path,
-    /// A topic. Fields need a letter or digit before them.
+    /// A topic. Fields must follow a letter or digit.
     Topic,
-    /// The name of an index. Fields need a letter or digit before them.
+    /// An index name. Fields must follow a letter or digit.
     Index,
-    /// Any text, values unchanged: keys, header values.
+    /// Any text, with values unchanged: keys, header values.
     Text,
 }
 
@@ -69,19 +69,19 @@ enum Part {
 }
 
 impl Template {
-    /// Parses a template; the error says what is wrong and what to write instead.
+    /// Parses a template; the error says what is wrong and what to use instead.
     pub fn parse(text: &str, usage: Use) -> Result<Template, String> {
         let template = Template { usage, text: text.to_owned(), parts: parse::parts(text)? };
         parse::confine(template)
     }
 
-    /// Returns the template `{{ id }}`, the id of the event.
+    /// Returns the template `{{ id }}`, which renders the event id.
     pub fn of_event_id() -> Template {
         let parts = vec![Part::Field(Field::Id, usize::MAX)];
         Template { usage: Use::Text, text: "{{ id }}".to_owned(), parts }
     }
 
-    /// Returns whether the template is exactly the id of the event.
+    /// Returns whether the template is exactly the event id.
     pub fn is_event_id(&self) -> bool {
         matches!(&self.parts[..], [Part::Field(Field::Id, _)])
     }
@@ -91,7 +91,8 @@ impl Template {
         &self.text
     }
 
-    /// Returns the text before the first field or time specifier, which starts every rendered text.
+    /// Returns the text before the first field or time specifier. Every rendered text starts with
+    /// it.
     pub fn literal_prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Literal(text)) => text,
@@ -104,13 +105,13 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Returns whether the template contains fields, whose values others may control.
+    /// Returns whether the template contains fields, whose values may be controlled by others.
     pub fn has_field(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))
     }
 
-    /// Returns whether rows of one segment of this batch may render different texts. If not, any
-    /// row represents all rows.
+    /// Returns whether rows in one segment of this batch may render different text. If not, any row
+    /// represents all rows.
     pub fn per_row(&self, batch: &Batch) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Literal(_) => false,
@@ -119,8 +120,8 @@ impl Template {
         })
     }
 
-    /// Returns whether two rows of one segment certainly render the same text, without rendering
-    /// the text.
+    /// Returns whether two rows in one segment certainly render the same text, without rendering
+    /// it.
     pub fn is_same(&self, batch: &Batch, one: usize, other: usize) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Literal(_) => true,
@@ -150,13 +151,13 @@ impl Template {
         complete
     }
 
-    /// Returns whether the template contains the message of an event.
+    /// Returns whether the template contains the event's message.
     pub fn reads_message(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(Field::Message, _)))
     }
 
-    /// Returns the text at a given time with `*` for every field: a pattern that matches all texts
-    /// rendered for that time.
+    /// Returns the text at a given time with `*` for every field, which is a pattern that matches
+    /// all text rendered for that time.
     pub fn outline(&self, ns: i64) -> String {
         let mut out = Vec::new();
         for part in &self.parts {

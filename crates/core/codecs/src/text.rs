@@ -1,13 +1,13 @@
 //! The `text` codec: each line as it was read, followed by `\n`.
 //!
-//! Adjacent lines of a block are emitted as one slice of the block, without a copy. They are copied
+//! Adjacent lines in a block are emitted as one slice of the block, without a copy. They are copied
 //! if slices would be small and numerous or would pin a mostly empty block.
 
 use millstream_model::limits::COMPACT_BELOW;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
 use std::ops::Range;
 
-/// Minimum average slice length: shorter slices are cheaper to copy than to write one by one.
+/// Minimum average slice length. Shorter slices are cheaper to copy than to write one by one.
 const SLICE_BYTES_MIN: usize = 16 * 1024;
 
 /// Encodes lines as text.

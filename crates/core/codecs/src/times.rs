@@ -1,4 +1,4 @@
-//! The time of an event as a JSON value, in the format of the options.
+//! An event's time as a JSON value, in the configured format.
 
 use crate::TimestampFormat;
 use crate::formats::{RFC3339_BYTES, Rfc3339, push_decimal};
@@ -14,7 +14,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Creates times in this format.
+    /// Creates a writer for this format.
     pub fn new(format: TimestampFormat) -> Times {
         Times { format, rfc3339: Rfc3339::default(), text: Vec::new() }
     }
@@ -54,8 +54,8 @@ impl Times {
                 self.text.extend_from_slice(&self.rfc3339.text(ns)[..SECONDS_BYTES]);
                 let fraction = 1_000_000_000 + ns.rem_euclid(1_000_000_000) as u64;
                 push_decimal(&mut self.text, fraction);
-                // `fraction` has a leading 1 to get nine digits after it; the point replaces that
-                // 1.
+                // `fraction` has a leading 1, so that nine digits follow it; the decimal point
+                // replaces that 1.
                 self.text[SECONDS_BYTES] = b'.';
                 self.text.push(b'Z');
             }

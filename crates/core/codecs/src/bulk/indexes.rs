@@ -1,15 +1,15 @@
-//! Limits the number of indexes that events are written to.
+//! Limits the number of indexes to which events are written.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Time after which an index that gets no events no longer counts.
+/// Time in nanoseconds after which an index that receives no events no longer counts.
 const FORGET_AFTER_NS: i64 = 3_600_000_000_000;
 
-/// The indexes that recently got events, shared by all encoders of a sink.
+/// The indexes that recently received events, shared by all of a sink's encoders.
 pub struct Indexes {
     max: usize,
-    /// Last time at which each index got events, in nanoseconds since 1970.
+    /// Last time at which each index received events, in nanoseconds since 1970.
     used_ns: Mutex<HashMap<Vec<u8>, i64>>,
 }
 

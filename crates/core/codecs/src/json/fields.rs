@@ -1,7 +1,7 @@
-//! Encoding of events with fields.
+//! Encoding events with fields.
 //!
 //! If a field has the name of a built-in member (time, message, the metadata object, an attribute),
-//! the field is kept and the built-in member omitted: parsed data is never overwritten.
+//! the field is kept and the built-in member is omitted, so that parsed data is never overwritten.
 
 use super::{Batch, JsonEncoder, Piece, Segment, Tail, escape_json, push_text};
 use millstream_model::{CellKind, Column, MEMBERS};
@@ -16,23 +16,23 @@ struct Field<'b> {
     is_taken: bool,
 }
 
-/// Counters of an encoded batch.
+/// Counters for an encoded batch.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Texts in which invalid UTF-8 was replaced.
+    /// Number of texts in which invalid UTF-8 was replaced.
     pub replaced: u64,
-    /// Events in which a field replaced a built-in member.
+    /// Number of events in which a field replaced a built-in member.
     pub clashes: u64,
 }
 
-/// The built-in members that the fields of an event leave in place.
+/// The built-in members that an event's fields leave in place.
 #[derive(Clone, Copy)]
 struct Left {
     time: bool,
     message: bool,
 }
 
-/// What the encoder writes of an event.
+/// The parts of an event to write.
 struct Shown<'f, 'b> {
     fields: &'f [Field<'b>],
     left: Left,
@@ -108,7 +108,7 @@ impl JsonEncoder {
         batch.fields.iter().map(field).collect()
     }
 
-    /// Records which fields of a row replace a built-in member; returns whether this differs from
+    /// Records which of a row's fields replace a built-in member; returns whether this differs from
     /// the previous row.
     fn note_clashes(&mut self, batch: &Batch, fields: &[Field<'_>], row: usize) -> bool {
         // A field cannot replace a hidden message.
@@ -124,7 +124,7 @@ impl JsonEncoder {
         true
     }
 
-    /// Renders the metadata and attributes that the fields of a row leave in place.
+    /// Renders the metadata and attributes that a row's fields leave in place.
     fn leave(
         &mut self,
         batch: &Batch,
@@ -178,7 +178,7 @@ impl JsonEncoder {
             }
         }
         if out.len() == begin && !self.begins_with_comma() {
-            // The opening brace replaces a comma, so add one.
+            // The opening brace replaced a comma, so a comma is added.
             out.push(b',');
         }
         self.between(batch, segment, row, out);
@@ -241,8 +241,8 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
     false
 }
 
-/// Appends JSON on a single line, since a line feed would end the event. JSON strings cannot
-/// contain a raw line feed, so each one is white space.
+/// Appends JSON on a single line, because a line feed would end the event. JSON strings cannot
+/// contain raw line feeds, so each line feed is whitespace.
 pub(crate) fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         out.extend_from_slice(&json[..at]);

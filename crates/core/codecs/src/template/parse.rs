@@ -96,7 +96,7 @@ fn path(parts: &mut [Part]) -> Result<(), String> {
     if outline(&parts[first..]).split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
         return Err("every folder after a field needs a name; remove `..`, `.` and `//`".to_owned());
     }
-    // Divides the length limit of each file name among its fields.
+    // The length limit of each file name is divided among its fields.
     let mut begin = 0;
     for end in 1..=parts.len() {
         let ends =

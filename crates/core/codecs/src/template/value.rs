@@ -6,7 +6,7 @@ use millstream_model::{Batch, LINE, MEMBERS, PARTIAL, STREAM, Segment};
 use std::borrow::Cow;
 use std::io::Write;
 
-/// Bytes of the mark and hash that replace the end of a truncated value.
+/// Bytes of the mark and the hash that replace the end of a truncated value.
 const HASH_BYTES: usize = 34;
 
 /// Minimum space for a value: its first bytes and the hash.
@@ -35,18 +35,18 @@ pub enum Field {
     PreviousOffset,
     /// Whether the line was truncated.
     Truncated,
-    /// The message: the field of this name, or else the line.
+    /// The message: the `message` field, or else the line.
     Message,
     /// The line.
     Line,
-    /// Metadata that only some sources provide, under the name of its column.
+    /// Metadata that only some sources provide, with the name of its column.
     Metadata(&'static str),
     /// A field of the line, or an attribute of the source or origin.
     Named(String),
 }
 
 impl Field {
-    /// Returns the field called `name`; a name that is not built in refers to a field of the line
+    /// Returns the field called `name`. A name that is not built in refers to a field of the line
     /// or to an attribute.
     pub fn named(name: &str) -> Field {
         match name {
@@ -68,7 +68,7 @@ impl Field {
         }
     }
 
-    /// Returns whether the value may differ between rows of a segment of this batch.
+    /// Returns whether the value may differ between rows in a segment of this batch.
     pub fn per_row(&self, batch: &Batch) -> bool {
         use Field::{Id, Line, Message, Offset, PreviousOffset, Timestamp, Truncated};
         match self {
@@ -140,7 +140,7 @@ impl Piece {
         "YmdHMSjyFs".contains(letter).then_some(Piece(letter))
     }
 
-    /// Returns the most bytes that the specifier renders, for any time in 64-bit nanoseconds.
+    /// Returns the maximum bytes that the specifier renders, for any time in 64-bit nanoseconds.
     pub fn bytes_max(self) -> usize {
         match self.0 {
             'Y' => 4,
@@ -236,7 +236,7 @@ fn push_path(value: &[u8], out: &mut Vec<u8>) {
 fn push_topic(value: &[u8], out: &mut Vec<u8>) {
     let is_hex = |byte: Option<&u8>| byte.is_some_and(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     for (at, byte) in value.iter().enumerate() {
-        // An underscore is not escaped where it cannot be mistaken for an escape.
+        // An underscore is not escaped if it cannot be mistaken for an escape.
         let looks_escaped = || is_hex(value.get(at + 1)) && is_hex(value.get(at + 2));
         match byte {
             b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => {
