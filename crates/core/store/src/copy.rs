@@ -7,23 +7,23 @@ use redb::Database;
 use std::io::{self, BufWriter, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Age limit of the checkpoints in the copy: after a corruption of the database, this much data is
+/// Age limit of the checkpoints in the copy. If the database is corrupted, this much data is
 /// repeated. A renewal writes the whole copy.
 const RENEW_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pause before a failed write of the copy is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Bytes that are written at once.
+/// Number of bytes to write at once.
 const WRITE_BYTES: usize = 256 * 1024;
 
 /// The copy on disk.
 pub struct Copy {
-    /// Offset of the next record.
+    /// Offset at which the next record is written.
     end: u64,
     /// Size of the file in bytes.
     length: u64,
-    /// Reason why the copy lacks data of the database.
+    /// Reason why the copy lacks data from the database.
     error: Option<String>,
     /// Whether the database has changed since the copy was written.
     is_dated: bool,
@@ -31,7 +31,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Opens the copy of `database`, and rewrites it if data is missing in it.
+    /// Opens the copy of `database`, and rewrites the copy if it lacks data.
     pub fn open(disk: &dyn Disk, database: &Database) -> Result<Copy, redb::Error> {
         let read = disk.reader(IDENTITIES).and_then(|mut file| Ids::read(&mut *file));
         let (ids, found) = read.unwrap_or_default();
@@ -64,7 +64,8 @@ impl Copy {
         self.error.as_deref()
     }
 
-    /// Appends new identities after a change of the database; durable on return if `sync`.
+    /// Appends new identities after a change to the database. The identities are durable on return
+    /// if `sync` is set.
     pub fn append(
         &mut self,
         disk: &dyn Disk,
@@ -87,7 +88,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Renews the copy if its checkpoints are old or data is missing in it.
+    /// Renews the copy if its checkpoints are old or it lacks data.
     pub fn tend(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if !self.is_dated || self.error.is_none() && self.written.elapsed() < RENEW_INTERVAL {
             return Ok(());
@@ -136,7 +137,7 @@ impl Copy {
     }
 }
 
-/// Returns the extent of a copy of the database with free space.
+/// Returns the extent of a copy of the database, including free space.
 fn extent_of(database: &Database) -> Result<Extent, redb::Error> {
     let (mut records, mut bytes) = (Records::default(), 0);
     database::visit(database, &mut |part| {

@@ -1,4 +1,4 @@
-//! The database: opening, restoring and writing.
+//! Opening, restoring and writing the database.
 
 use crate::Pending;
 use crate::disk::{DATABASE, Disk, IDENTITIES, SystemError, Watched};
@@ -17,10 +17,10 @@ pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> =
 pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
 pub const DISK_BUFFERS: TableDefinition<&str, &[u8]> = TableDefinition::new("disk_buffers");
 
-/// Cache in bytes: an agent's checkpoints are small, and are written rather than read.
+/// Cache size in bytes. An agent's checkpoints are small, and are written more often than read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
-/// A row of [`SOURCES`] that represents all sources: it is unknown which sources ran before, so
+/// A row in [`SOURCES`] that represents all sources. It is unknown which sources ran before, so
 /// each source counts as one that ran. A source that believes it runs for the first time may start
 /// at the end of its files.
 pub const ANY_SOURCE: &str = "";
@@ -31,7 +31,7 @@ pub enum Unusable {
     /// The file is corrupt.
     #[error("{0}")]
     Damaged(String),
-    /// The system refuses access: the file may be intact.
+    /// The system refuses access, so the file may be intact.
     #[error("{0}")]
     Refused(io::Error),
 }
@@ -44,7 +44,7 @@ pub struct Opened {
 
 impl Opened {
     /// Opens the database. A corrupt database is set aside; a missing one is created, and restored
-    /// from the second copy of the identities. `was_used` says that an intact database existed
+    /// from the second copy of the identities. `was_used` means that an intact database existed
     /// before.
     pub fn open(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
         match Opened::open_checked(disk, was_used) {
@@ -76,8 +76,8 @@ impl Opened {
         })
     }
 
-    /// Calls `work` with the database and returns it. After an error the database is closed: the
-    /// library does not recover from a full disk, so the file must be reopened.
+    /// Calls `work` with the database and returns the database. After an error, the database is
+    /// closed, because the library does not recover from a full disk, so the file must be reopened.
     pub fn work<T>(
         self,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
@@ -94,7 +94,7 @@ fn guarded<T>(
 ) -> Result<T, Unusable> {
     error.take();
     let done = catch_unwind(AssertUnwindSafe(work));
-    // After a system error, whatever the library reports, the file may be intact.
+    // After a system error, the file may be intact, whatever the library reports.
     let refused = || error.take().map(Unusable::Refused);
     match done {
         Ok(Ok(value)) => Ok(value),
@@ -105,8 +105,8 @@ fn guarded<T>(
     }
 }
 
-/// Creates the tables of a new database and restores the copy in one transaction: a database with
-/// tables is complete.
+/// Creates the tables of a new database and restores the copy in one transaction, so that a
+/// database with tables is complete.
 fn begin(database: &Database, copy: &Decoded, was_used: bool) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(LANES)?;
@@ -165,7 +165,7 @@ pub fn visit(
     let transaction = database.begin_read()?;
     for row in transaction.open_table(SOURCES)?.iter()? {
         let key = row?.0;
-        // The row for all sources is not a source.
+        // The row that represents all sources is not a source.
         if key.value() != ANY_SOURCE {
             visit(Part::Source(key.value()))?;
         }
@@ -195,8 +195,8 @@ fn damaged() -> redb::Error {
     redb::Error::Corrupted("an identity has a wrong checksum".to_owned())
 }
 
-/// Writes the pending changes in one transaction, durable on return. Returns the new origins, for
-/// the copy.
+/// Writes the pending changes in one transaction, which is durable on return. Returns the new
+/// origins, for the copy.
 pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error> {
     let (transaction, mut new) = (database.begin_write()?, Records::default());
     {
@@ -209,7 +209,7 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
         }
         let mut table = transaction.open_table(CHECKPOINTS)?;
         for ((source, origin, sink), offset) in &due.checkpoints {
-            // The origin was forgotten before its commit: this row would never be removed.
+            // The origin was forgotten before its commit, so this row would never be removed.
             if origins.get((&**source, origin.0))?.is_none() {
                 continue;
             }
@@ -237,7 +237,7 @@ fn write_disk_buffers(transaction: &WriteTransaction, due: &Pending) -> Result<(
     Ok(())
 }
 
-/// Removes [`ANY_SOURCE`]: from here on a source without a row counts as never run.
+/// Removes [`ANY_SOURCE`]. Afterwards, a source without a row counts as never run.
 pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
     if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
         return Ok(());
@@ -259,7 +259,8 @@ pub fn origin_key(source: &str, origin: u64) -> Vec<u8> {
     [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
 }
 
-/// Appends the hash of key and value to the value, so that a value at the wrong key fails too.
+/// Appends the hash of key and value to the value, so that a value at the wrong key fails the check
+/// too.
 pub fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut sealed = value.to_vec();
     sealed.extend_from_slice(&hash(key, value).to_le_bytes());

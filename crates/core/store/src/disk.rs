@@ -1,4 +1,4 @@
-//! The files of the store in `data_dir`, written so that a full disk does not prevent updates of
+//! The store's files in `data_dir`, written so that a full disk does not prevent updates to
 //! existing data.
 
 use crate::modes;
@@ -21,13 +21,13 @@ pub const DATABASE: &str = "checkpoints.redb";
 /// File name of the second copy of the identities.
 pub const IDENTITIES: &str = "identities";
 
-/// File name of the layout version of `data_dir`.
+/// Name of the file that contains the layout version of `data_dir`.
 pub const FORMAT_FILE: &str = "format";
 
 /// Bytes allocated beyond the end of the database, so that it can grow on a full disk.
 const RESERVE_BYTES: u64 = 256 * 1024;
 
-/// Storage of the store's files: a folder, or in tests a disk that loses power.
+/// Storage for the store's files: a folder or, in tests, a simulated disk that can lose power.
 pub trait Disk: Send + Sync {
     /// Opens the database file; creates an empty one if it is missing.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
@@ -41,13 +41,13 @@ pub trait Disk: Send + Sync {
     /// Opens a file in the database's folder for reading; empty if the file is missing.
     fn reader(&self, name: &'static str) -> io::Result<Box<dyn Read>>;
 
-    /// Replaces a file in the database's folder atomically; durable on return.
+    /// Replaces a file in the database's folder atomically. The file is durable on return.
     fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
         self.replace_with(name, &mut |file| file.write_all(bytes))
     }
 
-    /// Atomically replaces a file in the database's folder by the output of `write`; durable on
-    /// return.
+    /// Atomically replaces a file in the database's folder with the output of `write`. The file is
+    /// durable on return.
     fn replace_with(
         &self,
         name: &'static str,
@@ -64,7 +64,7 @@ pub trait Disk: Send + Sync {
 /// Files in a folder.
 pub struct Folder {
     path: PathBuf,
-    /// The file written last, with its name.
+    /// The most recently written file, with its name.
     open: Mutex<Option<(&'static str, RecordedFile)>>,
 }
 
@@ -106,7 +106,7 @@ impl Disk for Folder {
         let path = self.path.join(DATABASE);
         let mut options = modes::options();
         let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-        // Synced data of a file is lost if the folder entry of the file is not synced.
+        // A file's synced data is lost if its folder entry is not synced.
         self.sync_folder()?;
         Ok(Box::new(DatabaseFile::new(file)?))
     }
@@ -216,8 +216,8 @@ impl DatabaseFile {
         Ok(database)
     }
 
-    /// Allocates blocks for the file at this length and beyond, as far as space permits. Without
-    /// these blocks a commit may fail on a full disk, which the commit then reports.
+    /// Allocates blocks for the file up to this length and beyond, as far as space permits. Without
+    /// these blocks, a commit may fail on a full disk, and then reports the error.
     fn reserve(&self, bytes: u64) {
         let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
         let wanted = wanted.max(bytes + RESERVE_BYTES);
@@ -234,7 +234,7 @@ impl DatabaseFile {
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.file.set_len(to),
             Err(error) => {
-                // Some file systems keep the blocks that they could allocate.
+                // Some file systems keep the blocks that they managed to allocate.
                 let _ = self.file.set_len(from);
                 Err(error.into())
             }
@@ -272,13 +272,13 @@ impl StorageBackend for DatabaseFile {
     }
 }
 
-/// The last system error of the database file. The library does not always return it: it may report
-/// an earlier failure, or panic as it does on a corrupt file.
+/// The last system error in the database file. The library does not always return it: the library
+/// may report an earlier failure, or panic as it does on a corrupt file.
 #[derive(Clone, Debug, Default)]
 pub struct SystemError(Arc<AtomicI32>);
 
 impl SystemError {
-    /// Takes the error since the last call.
+    /// Takes the error that was recorded since the last call.
     pub fn take(&self) -> Option<io::Error> {
         let code = self.0.swap(0, Ordering::Relaxed);
         (code != 0).then(|| io::Error::from_raw_os_error(code))

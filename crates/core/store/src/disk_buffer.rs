@@ -1,4 +1,4 @@
-//! Records of the disk buffers of sinks.
+//! Records of the sinks' disk buffers.
 
 use crate::database::{self, DISK_BUFFERS};
 use crate::health::Operation;
@@ -8,19 +8,20 @@ use redb::{Database, ReadableDatabase, TableError};
 use std::io;
 use std::sync::{Arc, LazyLock};
 
-/// Id of the source under which the positions in disk buffers are saved. Ids of components have no
+/// Id of the source with which the positions in disk buffers are saved. Component ids contain no
 /// dots.
 static SOURCE: LazyLock<Arc<str>> = LazyLock::new(|| "disk.buffers".into());
 
-/// Origin under which the positions are saved.
+/// Origin with which the positions are saved.
 const ORIGIN: OriginId = OriginId(0);
 
-/// The position up to which a sink's disk buffer is delivered, and the least that its files hold.
+/// The position up to which a sink's disk buffer is delivered, and the minimum that its files
+/// contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskBufferRecord {
     /// Entries before this number are settled.
     pub position: u64,
-    /// Number after the last entry that the record counts; the files may hold later entries too.
+    /// Number after the last entry that the record counts. The files may contain later entries too.
     pub end: u64,
     /// Number of entries in the files from `position` to `end`.
     pub entries: u64,
@@ -29,18 +30,18 @@ pub struct DiskBufferRecord {
 }
 
 impl DiskBufferRecord {
-    /// Returns the record of a buffer of which only the position is known.
+    /// Returns the record for a buffer of which only the position is known.
     fn at(position: u64) -> DiskBufferRecord {
         DiskBufferRecord { position, end: position, entries: 0, events: 0 }
     }
 
-    /// Returns the table value of the record.
+    /// Returns the record as a table value.
     pub(crate) fn encoded(self) -> Vec<u8> {
         let numbers = [self.position, self.end, self.entries, self.events];
         numbers.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    /// Reads a value of the table; `None` if it has another length.
+    /// Parses a table value; `None` if its length is wrong.
     fn decoded(value: &[u8]) -> Option<DiskBufferRecord> {
         let (numbers, rest) = value.as_chunks::<8>();
         let [position, end, entries, events] = *numbers else { return None };
@@ -56,7 +57,7 @@ impl DiskBufferRecord {
 }
 
 impl Moved<'_> {
-    /// Notes the record of a sink's disk buffer.
+    /// Records the state of a sink's disk buffer.
     pub fn disk_buffer(&mut self, sink: &Arc<str>, record: DiskBufferRecord) {
         // A checkpoint is saved only for a known origin.
         self.pending.origins.insert((SOURCE.clone(), ORIGIN), Vec::new());
@@ -66,8 +67,8 @@ impl Moved<'_> {
 }
 
 impl Store {
-    /// Saves the record of a sink's disk buffer when the buffer is opened, before any other call;
-    /// durable on return.
+    /// Saves the record of a sink's disk buffer when the buffer is opened, before any other call.
+    /// The record is durable on return.
     pub fn save_disk_buffer(&self, sink: &Arc<str>, record: DiskBufferRecord) -> io::Result<()> {
         let mut due = Pending::default();
         Moved { pending: &mut due }.disk_buffer(sink, record);
@@ -78,7 +79,8 @@ impl Store {
     }
 
     /// Returns the saved record of a sink's disk buffer. The record counts no entries if only the
-    /// position is known: nothing was saved, or a release without the table has moved the position.
+    /// position is known, because nothing was saved, or a release without the table has moved the
+    /// position.
     pub fn disk_buffer(self: &Arc<Self>, sink: &str) -> io::Result<DiskBufferRecord> {
         let saved = self.of_source(&SOURCE).committed(ORIGIN)?;
         let position = saved.into_iter().find(|(of, _)| of == sink).map_or(0, |(_, at)| at);

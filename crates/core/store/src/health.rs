@@ -1,4 +1,4 @@
-//! Health of the store: whether it can be written, and how old its uncommitted changes are.
+//! The store's health: whether it can be written, and how old its uncommitted changes are.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub struct StoreHealth {
     /// Age of the oldest uncommitted change in seconds, overstated by at most one commit interval;
     /// 0 if all changes are committed.
     pub age_seconds: f64,
-    /// Failures since the start, for every operation.
+    /// Number of failures since the start, for every operation.
     pub errors: BTreeMap<&'static str, u64>,
 }
 
@@ -95,8 +95,8 @@ impl Watch {
     pub fn committed(&self, begun: Instant) {
         let mut state = self.state();
         state.committed = begun;
-        // The operations share a file, so a success of one clears the errors of all except the
-        // copy.
+        // The operations share a file, so the success of one clears the errors of all others except
+        // the copy.
         state.error.retain(|of, _| *of == Operation::Copy);
     }
 

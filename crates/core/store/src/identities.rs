@@ -1,14 +1,14 @@
-//! The second copy of the identities: the sources that ran, the files they know with their ids, and
-//! checkpoints of a while ago.
+//! The second copy of the identities: the sources that ran, their known files with ids, and
+//! checkpoints that may be out of date.
 //!
 //! The file `identities` is a snapshot of the database, followed by every identity that was saved
-//! later. It is read only when the database is damaged or missing. Zeros follow up to a fixed
-//! length, so that an append needs no disk space and changes only one or two blocks.
+//! later. The file is read only if the database is damaged or missing. Zeros follow up to a fixed
+//! length, so that appending needs no disk space and changes only one or two blocks.
 //!
 //! | bytes | record |
 //! |---|---|
 //! | 4 | mark `a7 49 64 0a` |
-//! | 4 | length of the payload, little endian |
+//! | 4 | length of the payload, little-endian |
 //! | n | payload: kind, then the fields |
 //! | 8 | XXH3 of the payload |
 //!
@@ -21,10 +21,10 @@ const MARK: [u8; 4] = [0xa7, b'I', b'd', b'\n'];
 const PREFIX_BYTES: usize = MARK.len() + 4;
 const HASH_BYTES: usize = 8;
 
-/// Bytes that are read at once.
+/// Number of bytes to read at once.
 const WINDOW_BYTES: u64 = 256 * 1024;
 
-/// Maximum bytes of a payload: a descriptor has a few paths of at most 4 KiB, in JSON.
+/// Maximum bytes of a payload. A descriptor contains a few paths of at most 4 KiB, in JSON.
 const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Minimum free bytes of a new file, in addition to half of its content.
@@ -39,9 +39,9 @@ const CHECKPOINT: u8 = 4;
 /// A known origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The source's descriptor of the origin.
+    /// The source's descriptor for the origin.
     pub descriptor: Vec<u8>,
-    /// Offset by sink id.
+    /// Offset of each sink, by sink id.
     pub checkpoints: BTreeMap<String, u64>,
 }
 
@@ -56,18 +56,19 @@ pub struct Decoded {
     pub identities: Identities,
     /// Whether everything that was written could be read.
     pub is_whole: bool,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub length: usize,
 }
 
-/// One item of the identities.
+/// One item in the identities.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
     /// A source that ran.
     Source(&'a str),
-    /// An origin of a source, with its descriptor.
+    /// An origin, as source id, origin id and descriptor.
     Origin(&'a str, u64, &'a [u8]),
-    /// The offset up to which a sink (third) has settled an origin of a source.
+    /// The offset (fourth) up to which a sink (third) has settled an origin (second) of a source
+    /// (first).
     Checkpoint(&'a str, u64, &'a str, u64),
 }
 
@@ -90,7 +91,7 @@ impl Ids {
         Ok((ids, extent))
     }
 
-    /// Returns whether the file has this source or origin.
+    /// Returns whether the file contains this source or origin.
     pub fn has(&self, part: Part<'_>) -> bool {
         match part {
             Part::Source(source) => self.0.contains_key(source),
@@ -107,9 +108,9 @@ impl Ids {
 pub struct Extent {
     /// Whether everything that was written could be read.
     pub is_whole: bool,
-    /// Bytes up to the end of the last record.
+    /// Number of bytes up to the end of the last record.
     pub end: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub length: u64,
 }
 
@@ -247,9 +248,9 @@ fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Ex
 struct Window<'f> {
     file: &'f mut dyn Read,
     bytes: Vec<u8>,
-    /// Bytes of the buffer that were passed.
+    /// Number of bytes in the buffer that were passed.
     at: usize,
-    /// Bytes of the file that were passed.
+    /// Number of bytes in the file that were passed.
     offset: u64,
     has_ended: bool,
 }
@@ -264,7 +265,7 @@ impl Window<'_> {
         self.offset += bytes as u64;
     }
 
-    /// Reads until the window has `bytes`, or the file ends.
+    /// Reads until the window contains `bytes` bytes, or the file ends.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
         while self.rest().len() < bytes && !self.has_ended {
             self.bytes.drain(..std::mem::take(&mut self.at));
@@ -274,7 +275,7 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// Passes zeros; returns whether other bytes follow.
+    /// Passes over zeros; returns whether other bytes follow.
     fn skip_zeros(&mut self) -> io::Result<bool> {
         loop {
             self.fill(1)?;
@@ -294,7 +295,7 @@ impl Window<'_> {
         self.fill(PREFIX_BYTES)?;
         let length = self.rest().strip_prefix(&MARK).and_then(|rest| rest.first_chunk::<4>());
         let payload = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
-        // A greater length is damaged.
+        // A greater length means damage.
         if payload <= PAYLOAD_BYTES_MAX {
             self.fill(PREFIX_BYTES + payload + HASH_BYTES)?;
         }

@@ -1,29 +1,29 @@
-//! The checkpoint store: the agent's state that survives a restart.
+//! The checkpoint store: the part of the agent's state that survives a restart.
 //!
 //! A separate crate because it cuts a dependency: the embedded database stays behind its interface.
 //!
 //! The store is an embedded database, `checkpoints.redb`, with five tables. Each value is followed
-//! by the XXH3 hash of key and value (8 bytes, little endian), because the database does not verify
-//! what it reads, and a wrong offset is worse than a missing one.
+//! by the XXH3 hash of key and value (8 bytes, little-endian), because the database does not verify
+//! the data it reads, and a wrong offset is worse than a missing one.
 //!
 //! | table | key | value |
 //! |---|---|---|
 //! | `sources` | source id | empty: this source ran before |
 //! | `origins` | (source id, origin id) | the source's own descriptor |
-//! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes little endian |
-//! | `lanes` | (sink id, lane) | what the lane's last sync returned |
-//! | `disk_buffers` | sink id | a [`DiskBufferRecord`]: four numbers of 8 bytes, little endian |
+//! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes, little-endian |
+//! | `lanes` | (sink id, lane) | the result of the lane's last sync |
+//! | `disk_buffers` | sink id | a [`DiskBufferRecord`]: four 8-byte numbers, little-endian |
 //!
-//! The position of a disk buffer is also a checkpoint of the source `disk.buffers`. A release
-//! without the table `disk_buffers` moves only that checkpoint, which makes the record void.
+//! A disk buffer's position is also a checkpoint of the source `disk.buffers`. A release without
+//! the table `disk_buffers` moves only that checkpoint, which invalidates the record.
 //!
-//! The file `identities` is a second copy of sources and origins, with checkpoints of a while ago.
-//! An unreadable database is set aside, and a new one is restored from the copy: data is then
-//! repeated under its former ids. A value that fails its hash is left out. Both events are
+//! The file `identities` is a second copy of sources and origins, with checkpoints that may be out
+//! of date. An unreadable database is set aside, and a new one is restored from the copy; data is
+//! then repeated with its previous ids. A value that fails its hash is left out. Both events are
 //! reported.
 //!
-//! A full disk, or a disk that does not let the store read or write, is not damage: the agent then
-//! refuses to start, and uncommitted changes wait for the next attempt.
+//! A full disk, or a disk that does not let the store read or write, does not count as damage: the
+//! agent then refuses to start, and uncommitted changes wait for the next attempt.
 
 #![forbid(unsafe_code)]
 
@@ -54,16 +54,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Version of the layout of `data_dir`, in its file `format`.
+/// Version of the layout of `data_dir`, which its file `format` contains.
 const FORMAT: &str = "1";
 
-/// Name of the folder in `data_dir` with a disk buffer for each sink.
+/// Name of the folder in `data_dir` that contains a disk buffer for each sink.
 pub const SPOOL: &str = "spool";
 
-/// Origins that are read at once.
+/// Number of origins to read at once.
 const PAGE_ORIGINS: usize = 1000;
 
-/// Bytes of the file `lock`: a process id, spaces and a line end.
+/// Bytes in the file `lock`: a process id, spaces and a line ending.
 const LOCK_BYTES: usize = 12;
 
 /// Reason why the store cannot be used.
@@ -136,13 +136,13 @@ impl Pending {
     }
 }
 
-/// Takes the checkpoints that have moved since the last commit.
+/// Collects the checkpoints that have moved since the last commit.
 pub struct Moved<'a> {
     pending: &'a mut Pending,
 }
 
 impl Moved<'_> {
-    /// Notes the offset up to which a sink has settled an origin of a source.
+    /// Records the offset up to which a sink has settled one of a source's origins.
     pub fn checkpoint(
         &mut self,
         source: &Arc<str>,
@@ -161,7 +161,7 @@ struct OnDisk {
     copy: Copy,
 }
 
-/// The checkpoint store of one `data_dir`, which it locks.
+/// The checkpoint store for one `data_dir`, which it locks.
 pub struct Store {
     data_dir: PathBuf,
     disk: Box<dyn Disk>,
@@ -208,7 +208,7 @@ impl Store {
         });
         let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
         if !was_used {
-            // Written last: where this file exists, database and copy were durable, so a missing
+            // This file is written last. If it exists, database and copy were durable, so a missing
             // database or copy was lost.
             disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
         }
@@ -237,8 +237,8 @@ impl Store {
         self.on_disk.lock()
     }
 
-    /// Calls `work` with the database, exclusively. After an error the database is reopened on the
-    /// next use.
+    /// Calls `work` with exclusive access to the database. After an error, the database is reopened
+    /// on the next use.
     fn with<T>(
         &self,
         operation: Operation,
@@ -277,38 +277,41 @@ impl Store {
         self.pending.lock()
     }
 
-    /// Returns a guard to hold while a sync's lane state and settlements are recorded, so that a
-    /// commit takes both or neither.
+    /// Returns a guard to keep while a sync's lane state and settlements are recorded, so that a
+    /// commit includes both or neither.
     pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
-    /// Registers `f`, called after every sync of a lane. A commit should follow soon, because a
-    /// crash before it takes the sync back.
+    /// Registers `f`, which is called after every lane sync. A commit should follow soon, because a
+    /// crash before it would undo the sync.
     pub fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_sync.set(Box::new(f));
     }
 
-    /// Notes that a lane has synced and settled.
+    /// Records that a lane has synced and settled.
     pub fn synced(&self) {
         if let Some(on_sync) = self.on_sync.get() {
             on_sync();
         }
     }
 
-    /// Registers `f`, called to commit when a lane saves a state, or a disk buffer drops entries.
-    /// The moved checkpoints are committed too, because the states of other lanes belong to them.
+    /// Registers `f`, which is called to commit when a lane saves a state, or a disk buffer drops
+    /// entries. The moved checkpoints are committed too, because the states of other lanes belong
+    /// to them.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
 
-    /// Saves a lane's state with everything settled before; durable on return.
+    /// Saves a lane's state with everything that was settled before. The state is durable on
+    /// return.
     pub fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
         self.note_lane(sink, lane, state);
         self.commit_moved()
     }
 
-    /// Commits the moved checkpoints without waiting for the interval; durable on return.
+    /// Commits the moved checkpoints without waiting for the interval. The checkpoints are durable
+    /// on return.
     pub fn commit_moved(&self) -> io::Result<()> {
         self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
@@ -318,18 +321,18 @@ impl Store {
         self.pending().lanes.insert((sink.clone(), lane as u64), state);
     }
 
-    /// Returns whether the result of the lane's last sync is committed.
+    /// Returns whether the result of the lane's last sync has been committed.
     pub fn has_committed_lane(&self, sink: &Arc<str>, lane: usize) -> bool {
         !self.pending().lanes.contains_key(&(sink.clone(), lane as u64))
     }
 
-    /// Commits the checkpoints that `moved` reports, with the lane states recorded before; durable
-    /// on return.
+    /// Commits the checkpoints that `moved` reports, with the lane states recorded before. The
+    /// changes are durable on return.
     ///
     /// Changes that could not be committed are kept for the next commit.
     pub fn commit(&self, moved: impl FnOnce(&mut Moved<'_>)) -> io::Result<()> {
-        // Changes are collected and written under one lock: a set that was collected earlier must
-        // not be written later.
+        // Changes are collected and written under one lock, because a set that was collected
+        // earlier must not be written later.
         let mut on_disk = self.on_disk();
         let begun = Instant::now();
         let due = self.gather(moved);
@@ -363,7 +366,7 @@ impl Store {
         pending.clone()
     }
 
-    /// Renews the second copy of the identities with the checkpoints, at a stop.
+    /// Renews the second copy of the identities with the checkpoints, during a stop.
     pub fn finish(&self) {
         let finished = self.with(Operation::Commit, |database, copy| {
             database::end_any_source(database)?;
@@ -411,8 +414,8 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
         }
         Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
     }
-    // Overwritten in place with the same length, which works on a full disk. Other processes only
-    // display the content.
+    // The content is overwritten in place with the same length, which works on a full disk. Other
+    // processes only display the content.
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
@@ -422,12 +425,12 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Returns whether an agent used the folder before.
+/// Returns whether an agent has used the folder before.
 fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
     let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
     match String::from_utf8_lossy(&found).trim() {
         FORMAT => Ok(true),
-        // An empty file is left by a crash during its write.
+        // A crash during the write leaves an empty file.
         "" => Ok(false),
         other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
     }
@@ -480,7 +483,8 @@ impl SourceStore {
         }
     }
 
-    /// Reads at most `count` origins, from this id on. An origin that fails its hash is left out.
+    /// Reads at most `count` origins, starting at this id. An origin that fails its hash is left
+    /// out.
     fn read_from(
         &self,
         database: &Database,
@@ -523,7 +527,7 @@ impl SourceStore {
         Ok(Some(OriginRecord { id: origin, descriptor, checkpoints }))
     }
 
-    /// Applies the changes of the origin that wait for a commit.
+    /// Applies the origin's changes that wait for a commit.
     fn add_pending(&self, record: &mut OriginRecord) {
         let pending = self.store.pending();
         if let Some(descriptor) = pending.origins.get(&(self.source.clone(), record.id)) {
@@ -577,7 +581,7 @@ impl SourceStore {
         Ok(transaction.commit()?)
     }
 
-    /// Returns records of the origins for the copy.
+    /// Returns the origins' records for the copy.
     fn records(&self, origins: &[(OriginId, Vec<u8>)]) -> Records {
         let mut records = Records::default();
         if origins.is_empty() {
@@ -612,7 +616,7 @@ impl OriginStore for SourceStore {
             self.write(database, origins)?;
             copy.append(&*self.store.disk, database, &self.records(origins), true)?;
             let mut pending = self.store.pending();
-            // An older note of the same origin must not be written later.
+            // An older pending descriptor for the same origin must not be written later.
             origins
                 .iter()
                 .for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
@@ -652,7 +656,8 @@ impl OriginStore for SourceStore {
         origins.iter().for_each(|id| records.forgotten(&self.source, id.0));
         self.store.with(Operation::Forget, |database, copy| {
             self.remove(database, origins)?;
-            // Not synced: an identity that reappears has no file, or a file with the same content.
+            // The append is not synced, because an identity that reappears has no file, or a file
+            // with the same content.
             copy.append(&*self.store.disk, database, &records, false)
         })
     }

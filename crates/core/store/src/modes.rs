@@ -1,4 +1,4 @@
-//! Modes of the files that the agent keeps in `data_dir`. The files have parts of log lines, so
+//! Modes of the files that the agent keeps in `data_dir`. The files contain parts of log lines, so
 //! other users cannot read them, whatever the umask is.
 
 use rustix::fs::{Mode, OFlags};
@@ -13,19 +13,19 @@ const FILE: u32 = 0o600;
 /// Mode of folders in `data_dir`.
 const FOLDER: u32 = 0o700;
 
-/// Mode of a new `data_dir`: its group can reach the control socket, but cannot list the folder.
+/// Mode of a new `data_dir`. Its group can reach the control socket, but cannot list the folder.
 const DATA_DIR: u32 = 0o710;
 
-/// Bits of users other than the owner.
+/// Permission bits for users other than the owner.
 const OTHERS: u32 = 0o077;
 
 /// Names of the files and folders that the agent creates in `data_dir`, possibly followed by a dot
-/// and a suffix. The list lacks the control socket, which its group uses, and the token, whose mode
+/// and a suffix. The list omits the control socket, which its group uses, and the token, whose mode
 /// the administrator may have chosen.
 const NAMES: [&str; 8] =
     ["checkpoints", "format", "held", "identities", "lock", "recorder", "snapshots", "spool"];
 
-/// Folder of hard links to files of the user.
+/// Folder with hard links to the user's files.
 const HELD: &str = "held";
 
 /// Returns options for a file in `data_dir`.
@@ -35,7 +35,7 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// Creates `data_dir` and the folders above it that are missing.
+/// Creates `data_dir` and its missing parent folders.
 pub fn create_data_dir(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -46,7 +46,7 @@ pub fn create_data_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the permissions of other users from the files that an earlier release has created in
+/// Removes other users' permissions from the files that an earlier release has created in
 /// `data_dir`.
 pub fn correct(data_dir: &Path) {
     let mut corrected = 0;
@@ -76,8 +76,8 @@ fn is_own(entry: &DirEntry) -> bool {
     stem.is_some_and(|stem| NAMES.contains(&stem))
 }
 
-/// Corrects a file, or a folder and its content. Does not follow links, and skips files that have
-/// another name elsewhere: their mode belongs to the user.
+/// Corrects a file, or a folder and its contents. Does not follow links, and skips files that have
+/// another name elsewhere, because their mode is the user's choice.
 fn correct_tree(path: &Path, has_links: bool, corrected: &mut u64) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let is_own_file = metadata.is_file() && metadata.nlink() == 1 && !has_links;
