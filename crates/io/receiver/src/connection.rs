@@ -14,7 +14,8 @@ use rustix::net::sockopt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Packets read from a connection per turn, so that it does not starve the others.
+/// Maximum number of packets read from a connection per turn, so that it does not starve the
+/// others.
 const PACKETS_MAX: usize = 64;
 
 /// A connection and the parser state of its stream.
@@ -24,7 +25,7 @@ pub struct Connection {
     kind: Kind,
     /// Process id of the peer, if credentials are enabled and available.
     pid: Option<u32>,
-    /// Subject under which the reads of the connection are recorded.
+    /// Subject with which the connection's reads are recorded.
     peer: Arc<Subject>,
 }
 
@@ -49,7 +50,7 @@ pub struct ReadOutcome {
 }
 
 impl Connection {
-    /// Creates a connection that `listener` accepted. Its reads are recorded under `peer`.
+    /// Creates a connection that `listener` accepted. Its reads are recorded for `peer`.
     pub fn new(
         fd: OwnedFd,
         peer: Arc<Subject>,
@@ -69,7 +70,7 @@ impl Connection {
         Connection { fd, kind, pid, peer }
     }
 
-    /// Applies the options of another receiver. Returns the number of framing errors this causes.
+    /// Applies another receiver's options. Returns the number of framing errors that this causes.
     pub fn apply_options(
         &mut self,
         listener: &Address,
@@ -92,7 +93,8 @@ impl Connection {
         matches!(self.kind, Kind::Packets)
     }
 
-    /// Reads packets into the buffers. `is_hung_up` means the peer is known to have closed.
+    /// Reads packets into the buffers. `is_hung_up` means that the peer is known to have closed the
+    /// connection.
     pub fn packets(
         &mut self,
         buffers: &mut ReceiveBuffers,
@@ -103,7 +105,8 @@ impl Connection {
         let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
         let ancillary = Ancillary::Plain(sender);
         match buffers.receive(self.fd.as_fd(), PACKETS_MAX, ancillary, &self.peer, batch) {
-            // End of stream looks like an empty packet, but a peer may also send empty packets.
+            // The end of the stream looks like an empty packet, but a peer may also send empty
+            // packets.
             Ok(received) => ReadOutcome {
                 truncated: received.truncated,
                 bytes: batch.bytes.max(received.buffers),
@@ -115,7 +118,8 @@ impl Connection {
         }
     }
 
-    /// Reads one chunk of the stream into `memory`, which holds at least [`Stream::memory_bytes`].
+    /// Reads one chunk of the stream into `memory`, whose size is at least
+    /// [`Stream::memory_bytes`].
     pub fn stream(
         &mut self,
         memory: &mut Mapping,

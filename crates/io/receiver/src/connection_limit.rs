@@ -1,4 +1,4 @@
-//! Enforces the maximum number of open connections across the threads of a receiver, and detects
+//! Enforces the maximum number of open connections across a receiver's threads, and detects
 //! connections that their peers have closed.
 
 use crate::epoll::{register, timespec};
@@ -10,19 +10,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Closed connections collected per `epoll_wait`.
+/// Maximum number of closed connections collected per `epoll_wait`.
 const EVENTS_MAX: usize = 256;
 
-/// Limits the open connections of a receiver. Its epoll instance watches only for hang-ups, so
-/// finding closed connections does not scan the open ones.
+/// Limits a receiver's open connections. Its epoll instance watches only for hang-ups, so finding
+/// closed connections does not scan the open ones.
 #[derive(Debug)]
 pub struct ConnectionLimit {
     epoll: OwnedFd,
     held: Mutex<Tokens>,
 }
 
-/// Tokens of connections that hold a slot. Each is removed once: when the hang-up is found, or when
-/// its [`Slot`] drops.
+/// Tokens of connections that occupy a slot. Each token is removed once: when the hang-up is found,
+/// or when its [`Slot`] is dropped.
 #[derive(Debug)]
 struct Tokens {
     next_token: u64,
@@ -30,7 +30,7 @@ struct Tokens {
 }
 
 /// An open connection's share of the limit. Dropping it frees the slot, unless a hang-up has
-/// already freed it; another connection may hold it by then.
+/// already freed it; another connection may occupy it by then.
 #[derive(Debug)]
 pub struct Slot {
     limit: Arc<ConnectionLimit>,
@@ -51,7 +51,7 @@ impl Drop for Slot {
 }
 
 impl ConnectionLimit {
-    /// Creates a limit without connections. Tokens start at `first_token`.
+    /// Creates a limit with no connections. Tokens start at `first_token`.
     pub fn new(first_token: u64) -> io::Result<ConnectionLimit> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let held = Mutex::new(Tokens { next_token: first_token, tokens: HashSet::new() });
@@ -62,7 +62,7 @@ impl ConnectionLimit {
         self.held.lock()
     }
 
-    /// Returns the number of connections that hold a slot.
+    /// Returns the number of connections that occupy a slot.
     pub fn open(&self) -> usize {
         self.held().tokens.len()
     }
@@ -75,15 +75,16 @@ impl ConnectionLimit {
         connection: &OwnedFd,
         slots_max: usize,
     ) -> io::Result<Option<(Slot, Vec<u64>)>> {
-        // One lock for all steps: no other thread counts a connection before its hang-up can be
-        // found, or takes the slots reclaimed here.
+        // One lock covers all steps, so that no other thread counts a connection before its hang-up
+        // can be found, or takes the slots reclaimed here.
         let mut held = self.held();
         let closed = self.reclaim(&mut held.tokens, slots_max);
         if held.tokens.len() >= slots_max {
             return Ok(None);
         }
         let token = held.next_token;
-        // One-shot: connections that were reported but not closed yet would hide later ones.
+        // The watch is one-shot, because connections that were reported but not closed yet would
+        // hide later ones.
         register(&self.epoll, connection.as_fd(), token, EventFlags::RDHUP | EventFlags::ONESHOT)?;
         held.next_token += 1;
         held.tokens.insert(token);
@@ -98,7 +99,7 @@ impl ConnectionLimit {
             if hung_up.is_empty() {
                 break;
             }
-            // A token that is missing belongs to a connection that is being closed.
+            // A missing token belongs to a connection that is being closed.
             closed.extend(hung_up.into_iter().filter(|token| tokens.remove(token)));
         }
         closed
@@ -143,7 +144,8 @@ mod tests {
         drop(other);
         let (third_slot, closed) = limit.acquire(&third, 2).unwrap().unwrap();
         assert_eq!((closed, limit.open()), (vec![7], 2));
-        // This side has not closed the first connection yet, but the third holds its slot.
+        // This side has not closed the first connection yet, but the third connection occupies its
+        // slot.
         drop(first_slot);
         assert_eq!(limit.open(), 2);
         drop(second_slot);

@@ -1,4 +1,4 @@
-//! Commands to a receiver thread: notify, pause, shut down.
+//! Commands for a receiver thread: notify, pause, shut down.
 
 use crate::socket::Input;
 use crate::wake::Wake;
@@ -57,7 +57,7 @@ impl State {
 }
 
 impl Control {
-    /// Creates the control of a paused thread.
+    /// Creates the control for a paused thread.
     pub fn new() -> io::Result<Control> {
         Ok(Control {
             state: Mutex::new(State::initial()),
@@ -75,7 +75,7 @@ impl Control {
         self.waker.fd()
     }
 
-    /// Returns what wakes the thread while it waits for its sockets.
+    /// Returns the waker for a thread that waits for its sockets.
     pub fn waker(&self) -> &Arc<Wake> {
         &self.waker
     }
@@ -118,14 +118,14 @@ impl Control {
         self.wake();
     }
 
-    /// Waits until the thread has paused, was resumed, or has ended.
+    /// Waits until the thread has paused, was resumed, or has exited.
     pub fn wait_paused(&self) {
         let is_pending =
             |state: &mut State| state.is_pause_requested && !state.is_paused && !state.has_ended;
         self.changed.wait_while(&mut self.state(), is_pending);
     }
 
-    /// Returns true if the thread has paused or has ended.
+    /// Returns true if the thread has paused or exited.
     pub fn is_paused(&self) -> bool {
         let state = self.state();
         state.is_paused || state.has_ended
@@ -159,7 +159,7 @@ impl Control {
         self.changed.notify_all();
     }
 
-    /// Reports that the thread has ended.
+    /// Reports that the thread has exited.
     pub fn report_ended(&self) {
         self.state().has_ended = true;
         self.changed.notify_all();

@@ -11,30 +11,30 @@ use std::time::{Duration, Instant};
 /// Caches resolved host names.
 #[derive(Debug)]
 pub struct DnsCache {
-    /// How long an answer is reused. Time spent waiting for DNS does not count: a caller that
-    /// resolves several names one after another must not see the first expire while it waits for
-    /// the second. Concurrent waits add up, so an answer then lives slightly longer.
+    /// How long a result is reused. Time spent waiting for DNS does not count, because a caller
+    /// that resolves several names one after another must not see the first one expire while it
+    /// waits for the second. Concurrent waits add up, so a result then lives slightly longer.
     ttl: Duration,
-    /// Locked only to find the entry of a name.
+    /// Locked only to find a name's entry.
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
     /// Total nanoseconds spent waiting for DNS.
     waited_ns: AtomicU64,
 }
 
-/// The answer for a name. It is locked during the lookup, so that concurrent callers for the same
-/// name wait for its answer.
+/// The result for a name. It is locked during the lookup, so that concurrent callers for the same
+/// name wait for its result.
 type Entry = Mutex<Option<Answer>>;
 
 #[derive(Debug)]
 struct Answer {
     address: SocketAddr,
     at: Instant,
-    /// The value of [`DnsCache::waited_ns`] at the time of the answer.
+    /// The value of [`DnsCache::waited_ns`] when the result arrived.
     waited_ns: u64,
 }
 
 impl DnsCache {
-    /// Creates an empty cache whose answers live for `ttl`.
+    /// Creates an empty cache whose results live for `ttl`.
     pub const fn new(ttl: Duration) -> DnsCache {
         DnsCache { ttl, entries: Mutex::new(BTreeMap::new()), waited_ns: AtomicU64::new(0) }
     }
@@ -42,7 +42,7 @@ impl DnsCache {
     /// Resolves a host and port, from the cache if possible. Prefers IPv4.
     ///
     /// # Errors
-    /// Errors of `look_up`, which are not cached.
+    /// Returns the errors of `look_up`, which are not cached.
     pub fn resolve(
         &self,
         host_and_port: &str,
@@ -66,7 +66,7 @@ impl DnsCache {
         Ok(best)
     }
 
-    /// Returns the entry of a name. Evicts expired entries that are not in use.
+    /// Returns a name's entry. Evicts expired entries that are not in use.
     fn entry(&self, name: &str) -> Arc<Entry> {
         let mut entries = self.entries.lock();
         entries.retain(|_, entry| match Arc::get_mut(entry) {

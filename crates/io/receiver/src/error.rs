@@ -1,10 +1,11 @@
-//! The reason a socket could not be opened, and how to fix it.
+//! The reason why a socket could not be opened, and how to fix it.
 
 use crate::Address;
 use std::fmt;
 use std::io;
 
-/// A socket could not be opened. The message gives the address, the cause and advice.
+/// The error if a socket could not be opened. The message includes the address, the cause and
+/// advice.
 #[derive(Debug)]
 pub struct BindError {
     address: String,
@@ -27,7 +28,8 @@ impl BindError {
         }
     }
 
-    /// Wraps a system error that occurred while doing `action`, with advice by its kind.
+    /// Wraps a system error that occurred while doing `action`, with advice that depends on its
+    /// kind.
     pub(crate) fn system(
         address: &Address,
         action: &str,

@@ -1,4 +1,4 @@
-//! Socket files: creation, detection of stale ones, removal.
+//! Socket files: creation, detection of stale files, removal.
 
 use crate::{Address, BindError};
 use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
@@ -18,14 +18,14 @@ const PATH_BYTES_MAX: usize = 107;
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// The file itself, even after the path has been replaced. While this descriptor is open, no
-    /// other file gets its inode number.
+    /// The file itself, even after another file has taken over its path. While this descriptor is
+    /// open, no other file gets its inode number.
     file: OwnedFd,
 }
 
 impl SocketFile {
-    /// Binds the socket to the path. Creates missing folders and replaces a stale file left by
-    /// a process that has ended.
+    /// Binds the socket to the path. Creates missing folders and replaces a stale file left by a
+    /// process that has exited.
     pub fn bind(
         socket: &OwnedFd,
         address: &Address,
@@ -42,7 +42,7 @@ impl SocketFile {
         }
         remove_stale(address, path, &name)?;
         if let Some(mode) = mode {
-            // Set the mode before the file exists, so that the file never has wider permissions.
+            // The mode is set before the file exists, so that the file never has wider permissions.
             let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
         }
         bind(socket, &name)
@@ -59,7 +59,8 @@ impl SocketFile {
         }
     }
 
-    /// Opens the socket file just created at the path. A symlink that replaced it is an error.
+    /// Opens the socket file that was just created at the path. A symlink that replaced it is an
+    /// error.
     fn open(path: &Path) -> Result<SocketFile, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -69,10 +70,10 @@ impl SocketFile {
         }
     }
 
-    /// Changes the permissions of the file.
+    /// Changes the file's permissions.
     pub fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        // Do not use the path: any user who may write to the folder could have replaced the file
-        // with a symlink.
+        // The path is not used, because any user who may write to the folder could have replaced
+        // the file with a symlink.
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }
@@ -85,7 +86,7 @@ impl SocketFile {
         })
     }
 
-    /// Removes the file, unless another one has replaced it.
+    /// Removes the file, unless another file has replaced it.
     pub fn remove(&self) {
         if self.is_there() {
             let _ = fs::remove_file(&self.path);

@@ -8,9 +8,9 @@ use std::time::SystemTime;
 
 /// Handles the messages of one receiver thread, on that thread.
 pub trait MessageHandler: Send {
-    /// Handles the messages of one receive round. The views are valid during the call only, and the
-    /// thread reads nothing until it returns. A panic is caught and counted; the messages of the
-    /// round are lost.
+    /// Handles the messages of one receive round. The views are valid only during the call, and the
+    /// thread reads nothing until the call returns. A panic is caught and counted; the messages of
+    /// the round are lost.
     fn round(&mut self, messages: &Messages<'_>);
 
     /// Called after [`Receiving::notify`](crate::Receiving::notify), and as the last call before

@@ -6,11 +6,12 @@
 //! Receiver::open        binds the sockets; the kernel buffers data, nothing is read
 //! Receiver::start       spawns one thread per share, paused
 //! Receiving::resume     recvmmsg into buffers -> MessageHandler::round with views
-//! Receiving::pause      reads what is buffered, then stops
+//! Receiving::pause      reads the buffered data, then stops
 //! ```
 //!
-//! UDP has one socket per thread on the same port, and the kernel distributes senders over them. A
-//! Unix datagram socket belongs to one thread, a connection to the thread that accepted it.
+//! UDP has one socket per thread on the same port, and the kernel distributes senders over these
+//! sockets. A Unix datagram socket belongs to one thread, and a connection to the thread that
+//! accepted it.
 //!
 //! Two receivers in one process may open the same address. They share its sockets, so nothing is
 //! lost while the second takes over from the first. Each message goes to one of them.
@@ -51,11 +52,11 @@ pub enum Framing {
     /// last line, and empty lines are ignored. A line cut off by a network error is dropped.
     Lines,
     /// A length prefix before each message: four bytes, little-endian. A length over the limit
-    /// closes the connection, as the next message boundary is unknown.
+    /// closes the connection, because the next message boundary is unknown.
     Length,
 }
 
-/// An address to listen on, with the options of its socket.
+/// An address to listen on, with its socket options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// The address.
@@ -66,20 +67,20 @@ pub struct Listen {
     pub framing: Framing,
 }
 
-/// The options of a receiver.
+/// A receiver's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Number of threads, and of sockets per UDP address.
+    /// Number of threads, and number of sockets per UDP address.
     pub shares: usize,
-    /// Requested receive buffer per socket, in bytes.
+    /// Requested receive buffer size per socket, in bytes.
     pub receive_buffer: usize,
     /// Maximum message size in bytes, at most 16 MiB. Longer messages are counted and dropped.
     pub message_bytes_max: usize,
     /// Maximum number of open connections over all threads.
     pub connections_max: usize,
-    /// Request the sender's credentials on Unix sockets.
+    /// Whether to request the sender's credentials on Unix sockets.
     pub credentials: bool,
-    /// Wait for up to a millisecond under a high rate of UDP datagrams, so that each wake-up
-    /// receives many.
+    /// Whether to wait for up to a millisecond under a high rate of UDP datagrams, so that each
+    /// wake-up receives many.
     pub merge: bool,
 }

@@ -2,21 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-/// Above this rate a pause collects several datagrams. On a virtual machine a wake-up costs as much
-/// as a few dozen datagrams.
+/// Rate above which a pause collects several datagrams. On a virtual machine, a wake-up costs as
+/// much as a few dozen datagrams.
 const MERGE_PER_SECOND: f64 = 2_500.0;
 
 /// Maximum delay of a datagram caused by merging.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// A shorter pause is not worth the system call.
+/// Minimum pause; a shorter one is not worth the system call.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 
 /// Minimum time over which the rate is measured: long enough for a few dozen datagrams at the rate
 /// where merging starts, short enough to stop soon after the datagrams do.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// A rate measured over more than this is outdated.
+/// Maximum time over which a rate is measured; a rate measured over a longer time is outdated.
 const WINDOW_MAX: Duration = Duration::from_millis(100);
 
 /// Bytes that the kernel charges to the socket's buffer for a short datagram, in addition to its
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_burst_during_a_pause_fits_into_the_buffer() {
-        // 25,000 per second alone would allow a millisecond.
+        // A rate of 25,000 per second alone would allow a millisecond.
         let pause = after(20, 500).pause(425_984).unwrap();
         assert!(pause.as_secs_f64() * 1e6 * 768.0 <= 425_984.0 / 2.0, "{pause:?}");
     }

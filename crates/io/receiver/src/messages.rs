@@ -7,11 +7,11 @@ use std::sync::Arc;
 pub struct Sender {
     /// Process id in the agent's pid namespace.
     pub pid: u32,
-    /// Id of the container the process runs in, if its cgroup names one.
+    /// Id of the container in which the process runs, if its cgroup names one.
     pub container: Option<Arc<str>>,
 }
 
-/// One message: a datagram, a packet, or a message of a stream without its delimiter.
+/// One message: a datagram, a packet, or a message from a stream without its delimiter.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     /// The bytes, in the receiver's memory.
@@ -41,7 +41,8 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Returns when the round was read, in nanoseconds since the Unix epoch by the host's clock.
+    /// Returns when the round was read, in nanoseconds since the Unix epoch according to the host's
+    /// clock.
     pub fn received_ns(&self) -> u64 {
         self.received_ns
     }
@@ -71,13 +72,13 @@ impl<'a> IntoIterator for &Messages<'a> {
     }
 }
 
-/// An iterator over the messages of a round.
+/// An iterator over the messages in a round.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
     memory: &'a [u8],
     spans: std::slice::Iter<'a, Span>,
     senders: &'a [Sender],
-    /// The unread part of a buffer that holds several datagrams, and the length of each.
+    /// The unread part of a buffer that contains several datagrams, and the length of each.
     rest: &'a [u8],
     segment: usize,
     sender: Option<&'a Sender>,
@@ -106,8 +107,7 @@ impl<'a> Iterator for Iter<'a> {
 /// Marks a span without a sender.
 const NO_SENDER: u32 = u32::MAX;
 
-/// Position of a message in the memory. A non-zero `segment` means several datagrams of that
-/// length.
+/// A message's position in the memory. A non-zero `segment` means several datagrams of that length.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
@@ -116,7 +116,7 @@ struct Span {
     sender: u32,
 }
 
-/// The spans of one round; reused for the next.
+/// The spans of one round, reused for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     spans: Vec<Span>,
@@ -132,7 +132,7 @@ impl Batch {
         (self.messages, self.bytes) = (0, 0);
     }
 
-    /// Adds a sender and returns its index, to be passed to [`Batch::push`].
+    /// Adds a sender and returns its index, which must be passed to [`Batch::push`].
     pub fn add_sender(&mut self, sender: Option<&Sender>) -> u32 {
         let Some(sender) = sender else { return NO_SENDER };
         // Consecutive messages mostly come from one process.
@@ -150,7 +150,7 @@ impl Batch {
         let segment = if is_single { 0 } else { segment };
         self.messages += if is_single { 1 } else { len.div_ceil(segment) };
         self.bytes += len;
-        // The memory of a thread is smaller than 4 GiB, as ReceiveBuffers::new and Stream::new
+        // A thread's memory is smaller than 4 GiB, which ReceiveBuffers::new and Stream::new
         // ensure.
         self.spans.push(Span {
             start: start as u32,

@@ -1,4 +1,4 @@
-//! A receiver thread: it waits for its sockets, reads them and passes the messages on.
+//! A receiver thread, which waits for its sockets, reads them and passes the messages on.
 
 use crate::connection::{Connection, ReadOutcome, is_transient};
 use crate::connection_limit::{ConnectionLimit, Slot};
@@ -26,25 +26,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Receive rounds per socket before the others get a turn.
+/// Maximum number of receive rounds per socket before the others get a turn.
 const ROUNDS_MAX: usize = 8;
 
-/// Connections accepted per socket before the others get a turn.
+/// Maximum number of connections accepted per socket before the others get a turn.
 const ACCEPTS_MAX: usize = 64;
 
-/// Accept turns per socket during a pause: enough for a full backlog.
+/// Maximum number of accept turns per socket during a pause, which is enough for a full backlog.
 const PAUSE_ACCEPTS_MAX: usize = 16;
 
 /// How long a socket is ignored after a persistent error, such as `EMFILE`.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// Epoll tokens: a socket has its index, a connection a number from `FIRST_CONNECTION` up.
+/// Epoll tokens. A socket's token is its index; connections use numbers from `FIRST_CONNECTION` up.
 const WAKE: u64 = u64::MAX;
 const NON_UDP: u64 = u64::MAX - 1;
 pub const FIRST_CONNECTION: u64 = 1 << 32;
 
-/// A connection this thread reads. Fields drop in order, so the slot is freed before the descriptor
-/// closes: once the connection limit can no longer see a hang-up, its slot must be free.
+/// A connection that this thread reads. Fields are dropped in order, so the slot is freed before
+/// the descriptor is closed: once the connection limit can no longer see a hang-up, the slot must
+/// be free.
 struct OpenConnection {
     slot: Slot,
     index: usize,
@@ -59,7 +60,7 @@ pub struct Reader {
     handler: GuardedHandler,
     inputs: Vec<Input>,
     /// Epoll instances for all descriptors, and for all except UDP. A merge pause waits on the
-    /// latter.
+    /// second one.
     all: OwnedFd,
     non_udp: OwnedFd,
     connection_limit: Arc<ConnectionLimit>,
@@ -71,9 +72,9 @@ pub struct Reader {
     pacer: MergePacer,
     /// Sockets in back-off after an error, with the end of the back-off.
     backing_off: Vec<(Instant, usize)>,
-    /// Smallest receive buffer of the UDP sockets in bytes, as the kernel counts it.
+    /// Smallest receive buffer among the UDP sockets in bytes, as the kernel counts it.
     buffer_bytes: usize,
-    /// Token of the socket or connection that is being read. If the read panics, it is the cause.
+    /// Token of the socket or connection that is being read. If a read panics, this is the cause.
     reading: Option<u64>,
 }
 
@@ -141,7 +142,7 @@ impl Reader {
     }
 
     /// Calls `operation`; returns `None` if it panics. The connection being read is closed, or the
-    /// socket backs off, so that the same panic does not repeat at once.
+    /// socket backs off, so that the same panic does not recur at once.
     fn catch_panic<T>(&mut self, operation: impl FnOnce(&mut Reader) -> T) -> Option<T> {
         self.reading = None;
         let panic = match catch_unwind(AssertUnwindSafe(|| operation(self))) {
@@ -236,7 +237,7 @@ impl Reader {
         }
     }
 
-    /// Registers the sockets added since the start. Buffer sizes may also have changed.
+    /// Registers the sockets added since the start. Buffer sizes may have changed as well.
     fn take_inputs(&mut self) {
         for input in self.control.take_inputs() {
             let index = self.inputs.len();
@@ -258,8 +259,8 @@ impl Reader {
         let _ = poll(&mut fds, Some(&timespec(pause)));
     }
 
-    /// Reads a socket or accepts its connections. Returns the datagrams and bytes read from UDP,
-    /// and whether the socket is now empty.
+    /// Reads a socket or accepts its connections. Returns the number of datagrams and bytes read
+    /// from UDP, and whether the socket is now empty.
     fn read_input(&mut self, index: usize) -> (usize, usize, bool) {
         self.reading = Some(index as u64);
         if !self.inputs[index].socket.address.is_datagram() {
@@ -309,7 +310,7 @@ impl Reader {
         }
     }
 
-    /// Counts a socket error and backs off: the socket would be ready again at once.
+    /// Counts a socket error and backs off, because the socket would be ready again at once.
     fn record_failure(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
         self.counters.record_error(format!("{}: {error}", self.inputs[index].socket.address));
@@ -349,7 +350,7 @@ impl Reader {
         true
     }
 
-    /// Registers an accepted connection, or refuses it at the limit.
+    /// Registers an accepted connection, or rejects it at the limit.
     fn add_connection(&mut self, index: usize, connection: Connection) {
         match self.register_connection(index, connection) {
             Ok(true) => {}
@@ -376,12 +377,12 @@ impl Reader {
         Ok(true)
     }
 
-    /// Drains and closes connections of this thread that their peers have closed. When connections
+    /// Drains and closes this thread's connections that their peers have closed. When connections
     /// come and go quickly, the hang-ups of old ones may be queued after the new ones.
     fn close_hung_up(&mut self, hung_up: &[u64]) {
         for token in hung_up {
-            // The first read gets the data, the second the end of stream. A transient error must
-            // not block the thread.
+            // The first read gets the data, the second one the end of the stream. A transient error
+            // must not block the thread.
             let mut reads = 0;
             while reads < 2 && self.connections.contains_key(token) {
                 reads += usize::from(self.read_connection(*token, true) == 0);
@@ -405,7 +406,8 @@ impl Reader {
         }
     }
 
-    /// Reads one chunk from a connection. Returns the bytes read if there may be more, else 0.
+    /// Reads one chunk from a connection. Returns the number of bytes read if there may be more,
+    /// else 0.
     fn read_connection(&mut self, token: u64, is_hung_up: bool) -> usize {
         let Some(OpenConnection { index, connection, .. }) = self.connections.get_mut(&token)
         else {
@@ -446,7 +448,7 @@ impl Reader {
         add(&self.counters.connection_errors, usize::from(outcome.error.is_some()));
     }
 
-    /// Reads everything that the sockets hold at this moment.
+    /// Reads everything that is in the sockets at this moment.
     fn read_all(&mut self) {
         for index in 0..self.inputs.len() {
             self.reading = Some(index as u64);
@@ -464,8 +466,8 @@ impl Reader {
                 left.consume(received.buffers, self.batch.bytes);
             }
         }
-        // Measure before the first read. Otherwise a peer that never stops sending would keep the
-        // receiver from pausing.
+        // The amount is measured before the first read. Otherwise a peer that never stops sending
+        // would prevent the receiver from pausing.
         let waiting = |(token, open): (&u64, &OpenConnection)| (*token, open.connection.waiting());
         let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
         for (token, mut left) in waiting {
@@ -478,7 +480,7 @@ impl Reader {
     }
 }
 
-/// Leaves the connections to the remaining readers of the socket, however the thread ends.
+/// Leaves the connections to the socket's remaining readers, however the thread exits.
 impl Drop for Reader {
     fn drop(&mut self) {
         for (_, OpenConnection { slot, index, connection }) in self.connections.drain() {
@@ -503,7 +505,7 @@ mod tests {
         fn notified(&mut self) {}
     }
 
-    /// Creates a reader of a Unix datagram socket.
+    /// Creates a reader for a Unix datagram socket.
     fn reader(folder: &std::path::Path) -> (Reader, SocketSet) {
         let options = Options {
             shares: 1,
@@ -536,7 +538,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut reader, _sockets) = reader(folder.path());
         reader.back_off(0);
-        // Not an epoll instance, so registering a socket fails.
+        // The descriptor is not an epoll instance, so registering a socket fails.
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         let non_udp = std::mem::replace(&mut reader.non_udp, event);
         std::thread::sleep(BACKOFF);

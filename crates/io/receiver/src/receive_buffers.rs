@@ -16,24 +16,23 @@ use std::ptr;
 /// the same, and every buffer keeps a page resident.
 const BUFFERS_MAX: usize = 256;
 
-/// Size of a buffer in bytes. It holds the largest UDP datagram, and the most that the kernel
+/// Size of a buffer in bytes. It fits the largest UDP datagram, and the maximum that the kernel
 /// merges into one.
 const BUFFER_BYTES_MIN: usize = 64 << 10;
 
 /// Difference between the offsets of two buffers within a page, in bytes: three cache lines of 64
-/// bytes. Without it, the first cache lines of the buffers would compete for the same few cache
-/// sets.
+/// bytes. Without it, the buffers' first cache lines would compete for the same few cache sets.
 const STAGGER_BYTES: usize = 192;
 
-/// Maximum address space of all buffers. Untouched pages are not resident.
+/// Maximum address space of all buffers in bytes. Untouched pages are not resident.
 const MAPPING_BYTES_MAX: usize = 64 << 20;
 
 /// Target size of a round in bytes, which fits into the L2 cache next to other data. Datagrams of
 /// 8,000 bytes cost a quarter more with rounds of 2 MB.
 const ROUND_BYTES: usize = 128 << 10;
 
-/// Total size of touched pages beyond the first of each buffer above which these pages are
-/// released, in bytes.
+/// Total size of touched pages beyond each buffer's first page, in bytes, above which these pages
+/// are released.
 const TOUCHED_BYTES_MAX: usize = 4 << 20;
 
 const PAGE_BYTES: usize = 4096;
@@ -42,10 +41,10 @@ const PAGE_BYTES: usize = 4096;
 /// datagrams. File descriptors that a sender passes do not fit, so the kernel closes them.
 const CONTROL_BYTES: usize = 32;
 
-/// The message headers of all buffers.
+/// The message headers for all buffers.
 struct Headers {
     headers: Vec<libc::mmsghdr>,
-    /// Vectors and control buffers of the headers. The headers point into both, so they must never
+    /// Vectors and control buffers for the headers. The headers point into both, so they must never
     /// grow.
     _vectors: Vec<libc::iovec>,
     controls: Mapping,
@@ -54,7 +53,7 @@ struct Headers {
 /// The result of one `recvmmsg` call.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Received {
-    /// Number of filled buffers. Fewer than requested means that the socket is empty.
+    /// Number of filled buffers. If there are fewer than requested, the socket is empty.
     pub buffers: usize,
     /// Number of datagrams that were dropped because they exceed the limit.
     pub truncated: usize,
@@ -65,12 +64,12 @@ pub struct Received {
 /// The receive buffers of one thread.
 pub struct ReceiveBuffers {
     mapping: Mapping,
-    /// Headers with space for control messages, and without.
+    /// Headers with space for control messages, and headers without.
     with_control: Headers,
     without_control: Headers,
     stride: usize,
     message_bytes_max: usize,
-    /// Bytes written to each buffer, at least a page.
+    /// Number of bytes written to each buffer, at least a page.
     touched: Vec<u32>,
     touched_bytes: usize,
     depth: usize,
@@ -106,7 +105,7 @@ impl ReceiveBuffers {
         self.depth
     }
 
-    /// Receives up to `max` waiting datagrams and adds them to the batch. Records the call under
+    /// Receives up to `max` waiting datagrams and adds them to the batch. Records the call for
     /// `peer`, with the bytes of all datagrams as far as they fit.
     pub fn receive(
         &mut self,
@@ -176,8 +175,8 @@ impl ReceiveBuffers {
         received
     }
 
-    /// Releases memory that long datagrams have touched if there is much of it. Call it after a
-    /// round has been passed on.
+    /// Releases memory that long datagrams have touched, if it is a lot. Call this after a round
+    /// has been passed on.
     pub fn trim(&mut self) {
         if self.touched_bytes > TOUCHED_BYTES_MAX {
             self.mapping.release();
@@ -187,13 +186,13 @@ impl ReceiveBuffers {
     }
 }
 
-/// The ancillary data to expect with each datagram of a socket.
+/// The ancillary data to expect with each datagram from a socket.
 pub enum Ancillary<'a> {
     /// No ancillary data. All datagrams have this sender, an index into the batch.
     Plain(u32),
     /// The segment length of merged datagrams.
     Segments,
-    /// The credentials of the sender.
+    /// The sender's credentials.
     Senders(&'a mut Senders),
 }
 
@@ -234,7 +233,7 @@ enum ControlMessage {
     Pid(u32),
 }
 
-/// Parses the control message. The buffer holds only one.
+/// Parses the control message. The buffer contains only one.
 fn parse_control(control: &[u8]) -> Option<ControlMessage> {
     // struct cmsghdr: length (usize), level (int), type (int), followed by the data.
     let number = |at: usize| control.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);

@@ -1,4 +1,4 @@
-//! A set of sockets read by a set of threads.
+//! A set of sockets that a set of threads reads.
 
 use crate::connection_limit::ConnectionLimit;
 use crate::control::Control;
@@ -31,18 +31,19 @@ pub struct Receiver {
 pub struct Bound {
     /// The address, with the port that the kernel chose if 0 was requested.
     pub address: Address,
-    /// Requested receive buffer in bytes.
+    /// Requested receive buffer size in bytes.
     pub requested: usize,
-    /// Receive buffer granted by the kernel in bytes: less if `net.core.rmem_max` is lower and the
-    /// program may not exceed it.
+    /// Receive buffer size granted by the kernel in bytes: less than requested if
+    /// `net.core.rmem_max` is lower and the program may not exceed it.
     pub granted: usize,
 }
 
-/// A receiver with its threads, paused at first. Dropping it ends the threads. Data waiting in the
-/// sockets is then lost, unless another receiver of the process has the same address open. Socket
-/// files are removed with the last receiver that has them open.
+/// A receiver with its threads, paused at first. Dropping the receiver ends the threads. Data
+/// waiting in the sockets is then lost, unless another receiver in the process has the same address
+/// open. Socket files are removed with the last receiver that has them open.
 pub struct Receiving {
-    /// The threads, which must drop first: they end and leave their connections to the sockets.
+    /// The threads, which must be dropped first: they exit and leave their connections to the
+    /// sockets.
     threads: Vec<(Arc<Control>, JoinHandle<()>)>,
     sets: Vec<(SocketSet, Framing)>,
     counters: Arc<Counters>,
@@ -50,12 +51,13 @@ pub struct Receiving {
 }
 
 impl Receiver {
-    /// Binds one socket per address, and one per share for UDP. An address that another receiver of
+    /// Binds one socket per address, and one per share for UDP. An address that another receiver in
     /// this process has open is shared; the mode, buffer and number of its sockets stay unchanged
     /// until [`Receiving::resume`].
     ///
     /// # Errors
-    /// Returns the first address that could not be opened; the others are closed again.
+    /// Returns the error for the first address that could not be opened; the others are closed
+    /// again.
     pub fn open(listen: &[Listen], options: &Options) -> Result<Receiver, BindError> {
         let mut sets = Vec::new();
         for (index, entry) in listen.iter().enumerate() {
@@ -77,18 +79,19 @@ impl Receiver {
     }
 
     /// Returns the sockets, grouped by address. Sockets shared with another receiver keep its
-    /// number and buffers until this one resumes; see [`Receiving::sockets`].
+    /// number and buffers until this receiver resumes; see [`Receiving::sockets`].
     pub fn sockets(&self) -> Vec<Bound> {
         bound(&self.sets)
     }
 
-    /// Spawns a thread `receive-NAME` per share, each with its handler. The number of handlers must
-    /// equal the number of shares. The threads are paused and read nothing before
-    /// [`Receiving::resume`], so a receiver that is dropped before takes nothing from another
+    /// Spawns a thread named `receive-NAME` per share, each with its handler. The number of
+    /// handlers must equal the number of shares. The threads are paused and read nothing before
+    /// [`Receiving::resume`], so a receiver that is dropped before then takes nothing from another
     /// receiver on the same addresses.
     ///
     /// # Errors
-    /// If the number of handlers is wrong, or the threads or their memory cannot be allocated.
+    /// Returns an error if the number of handlers is wrong, or the threads or their memory cannot
+    /// be allocated.
     pub fn start(
         self,
         name: &str,
@@ -131,7 +134,7 @@ fn is_any_port(listen: &Listen) -> bool {
     listen.address.socket().is_some_and(|address| address.port() == 0)
 }
 
-/// Returns the inputs of one thread: its share of the datagram sockets, and all listeners.
+/// Returns one thread's inputs: its share of the datagram sockets, and all listeners.
 fn inputs(sets: &[(SocketSet, Framing)], share: usize, shares: usize) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (position, (set, framing)) in sets.iter().enumerate() {
@@ -160,7 +163,7 @@ impl Receiving {
         let (started, is_started) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _report_end = ReportEnd(reader_control.clone(), counters.clone());
-            // Create the reader on the thread that owns its memory.
+            // The reader is created on the thread that owns its memory.
             match Reader::new(reader_control, counters, connection_limit, options, handler, inputs)
             {
                 Ok(reader) => {
@@ -183,7 +186,7 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.notify());
     }
 
-    /// Makes every thread read what its sockets hold now, pass it on, call
+    /// Makes every thread read the data in its sockets now, pass it on, call
     /// [`MessageHandler::notified`], and then stop reading until [`Receiving::resume`]. The kernel
     /// buffers incoming data within its limits. Returns immediately; [`Receiving::is_paused`]
     /// reports completion.
@@ -191,7 +194,7 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.request_pause());
     }
 
-    /// Returns true when every thread has paused or ended.
+    /// Returns true when every thread has paused or exited.
     pub fn is_paused(&self) -> bool {
         self.threads.iter().all(|(control, _)| control.is_paused())
     }
@@ -202,8 +205,8 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.wait_paused());
     }
 
-    /// Permanently stops accepting data, so that what has arrived can be read without racing new
-    /// arrivals. The kernel drops and counts further UDP datagrams; senders to a Unix datagram
+    /// Permanently stops accepting data, so that data that has arrived can be read without racing
+    /// new arrivals. The kernel drops and counts further UDP datagrams; senders to a Unix datagram
     /// socket get an error.
     pub fn stop_receiving(&self) {
         for socket in self.sets.iter().flat_map(|(set, _)| set.sockets()) {
@@ -218,12 +221,12 @@ impl Receiving {
     }
 
     /// Starts or resumes reading. The first call applies this receiver's options to shared sockets.
-    /// An error while applying them is counted and becomes the last error of [`Stats`].
+    /// An error while applying them is counted and becomes the last error in [`Stats`].
     pub fn resume(&self) {
         for (position, (set, framing)) in self.sets.iter().enumerate() {
             let (new, error) = set.activate();
             for (index, socket) in new {
-                // A new socket is UDP: every other address has a single socket.
+                // A new socket is UDP, because every other address has a single socket.
                 let (control, _) = &self.threads[(position + index) % self.threads.len()];
                 control.add_input(Input { socket, framing: *framing });
             }
@@ -251,7 +254,7 @@ impl Receiving {
     }
 }
 
-/// Reports the end of a thread, however it ends, so that no caller waits for it.
+/// Reports that a thread has exited, however it exits, so that no caller waits for it.
 struct ReportEnd(Arc<Control>, Arc<Counters>);
 
 impl Drop for ReportEnd {

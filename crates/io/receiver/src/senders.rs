@@ -1,4 +1,4 @@
-//! Maps process ids to containers by their cgroup.
+//! Maps process ids to containers based on their cgroups.
 
 use crate::Sender;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// cgroup.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Maximum number of cached processes, as short-lived ones would otherwise accumulate.
+/// Maximum number of cached processes, because short-lived ones would otherwise accumulate.
 const PROCESSES_MAX: usize = 4096;
 
 /// A cache of the processes that have sent messages.
@@ -43,7 +43,7 @@ impl Senders {
         }
         let container = match (found, self.known.get(&pid)) {
             (Ok(cgroup), _) => container(&cgroup).map(Arc::from),
-            // The process has ended, but its earlier messages are still being read.
+            // The process has exited, but its earlier messages are still being read.
             (Err(_), Some(known)) => known.sender.container.clone(),
             (Err(_), None) => None,
         };
@@ -53,8 +53,8 @@ impl Senders {
         );
     }
 
-    /// Evicts the older half of the processes. It evicts half, so that this search is rare, and not
-    /// all, so that most frequent senders stay cached.
+    /// Evicts the older half of the processes. It evicts half of them so that this search is rare,
+    /// and not all so that most frequent senders stay cached.
     fn evict_half(&mut self) {
         let mut times: Vec<Instant> = self.known.values().map(|known| known.looked_up).collect();
         let middle = times.len() / 2;
@@ -89,14 +89,15 @@ fn id(part: &str) -> Option<&str> {
     long.or_else(|| (is_ecs(part) || is_garden(part)).then_some(part))
 }
 
-/// Amazon ECS: 32 hexadecimal digits, a hyphen, a number.
+/// Returns whether the text is an Amazon ECS id: 32 hexadecimal digits, a hyphen, a number.
 fn is_ecs(part: &str) -> bool {
     part.split_once('-').is_some_and(|(hex, number)| {
         is_hex(hex, 32) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
     })
 }
 
-/// Cloud Foundry: groups of 8, 4, 4, 4 and 4 hexadecimal digits, shorter than the UUID of a pod.
+/// Returns whether the text is a Cloud Foundry id: groups of 8, 4, 4, 4 and 4 hexadecimal digits,
+/// shorter than a pod's UUID.
 fn is_garden(part: &str) -> bool {
     let groups = [8, 4, 4, 4, 4];
     part.split('-').count() == groups.len()

@@ -20,7 +20,7 @@ const BACKLOG: i32 = 1024;
 /// Assumed queue length of a Unix datagram socket if the system does not report its limit.
 const DATAGRAMS_MAX: usize = 4096;
 
-/// The part of a buffer's contents that is still to be read, at one moment.
+/// The part of a buffer's contents that must still be read, at one moment.
 #[derive(Debug)]
 pub enum BufferCapacity {
     Datagrams(usize),
@@ -35,7 +35,7 @@ impl BufferCapacity {
     pub fn consume(&mut self, datagrams: usize, bytes: usize) {
         match self {
             BufferCapacity::Datagrams(left) => *left = left.saturating_sub(datagrams),
-            // The kernel also charges every datagram its bookkeeping overhead.
+            // The kernel also charges its bookkeeping overhead to every datagram.
             BufferCapacity::Bytes(left) => {
                 *left = left.saturating_sub(bytes + datagrams * DATAGRAM_BYTES_MIN)
             }
@@ -46,35 +46,35 @@ impl BufferCapacity {
 /// Minimum overhead in bytes that the kernel charges per datagram, in addition to its payload.
 const DATAGRAM_BYTES_MIN: usize = 512;
 
-/// A listening socket. Receivers in one process share the socket of an address, so that a successor
-/// reads the data that waits in its buffer.
+/// A listening socket. Receivers in one process share the socket for an address, so that a
+/// successor reads the data that waits in its buffer.
 #[derive(Debug)]
 pub struct Socket {
     pub fd: OwnedFd,
     /// The address, with the port that the kernel chose if 0 was requested.
     pub address: Address,
-    /// Subject under which reads of the socket are recorded, and reads of connections from
-    /// processes on this host, which have no address.
+    /// Subject for recording reads of the socket, and reads of connections from processes on this
+    /// host, which have no address.
     pub peer: Arc<Subject>,
     file: Option<SocketFile>,
     /// Maximum queue length of a Unix datagram socket. Its bytes are charged to the senders.
     datagrams_max: usize,
     /// Number of kernel drops that have already been counted.
     drops_counted: Mutex<u32>,
-    /// Connections whose receiver thread has ended. Another thread takes them over.
+    /// Connections whose receiver thread has exited. Another thread takes them over.
     orphans: Mutex<Vec<Connection>>,
     /// Threads that accept connections here and are woken for orphans.
     readers: Mutex<Vec<Weak<Wake>>>,
 }
 
-/// A socket that a thread reads or accepts connections from.
+/// A socket that a thread reads, or from which it accepts connections.
 #[derive(Debug)]
 pub struct Input {
     pub socket: Arc<Socket>,
     pub framing: Framing,
 }
 
-/// The sockets of this process. Weak, so the table keeps no socket open.
+/// This process's sockets. The references are weak, so the table keeps no socket open.
 static TABLE: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 
 /// Kernels before 4.12 do not report drops to programs; logged once.
@@ -84,15 +84,15 @@ fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
     TABLE.lock()
 }
 
-/// The sockets of one address, held by one receiver. They are released under the lock of the table,
-/// so no other receiver finds a socket file that its owner is about to remove.
+/// One receiver's sockets for one address. They are released under the table's lock, so no other
+/// receiver finds a socket file that its owner is about to remove.
 #[derive(Debug)]
 pub struct SocketSet {
     listen: Listen,
     options: Options,
     sockets: Mutex<Vec<Arc<Socket>>>,
-    /// Whether the options are not applied yet. Shared sockets stay unchanged until this receiver
-    /// reads.
+    /// Whether the options have not been applied yet. Shared sockets stay unchanged until this
+    /// receiver reads.
     is_pending: AtomicBool,
 }
 
@@ -105,7 +105,7 @@ impl Drop for SocketSet {
 }
 
 impl SocketSet {
-    /// Opens an address, or shares the sockets that this process has open at the address.
+    /// Opens an address, or shares the sockets that this process already has open for the address.
     pub fn open(listen: &Listen, options: &Options) -> Result<SocketSet, BindError> {
         let mut table = table();
         let mut sockets = find(&table, listen);
@@ -119,7 +119,7 @@ impl SocketSet {
     }
 
     /// On the first call, applies the options to shared sockets and opens missing ones. Returns the
-    /// added sockets with their indexes, and the error that stopped it.
+    /// added sockets with their indexes, and the error that stopped the call.
     pub fn activate(&self) -> (Vec<(usize, Arc<Socket>)>, Option<BindError>) {
         if !self.is_pending.swap(false, Relaxed) {
             return (Vec::new(), None);
@@ -143,13 +143,13 @@ impl SocketSet {
         self.sockets.lock().clone()
     }
 
-    /// Returns the requested receive buffer in bytes.
+    /// Returns the requested receive buffer size in bytes.
     pub fn requested(&self) -> usize {
         self.options.receive_buffer
     }
 }
 
-/// Returns the sockets this process has open at an address.
+/// Returns the sockets that this process has open for an address.
 fn find(table: &[Weak<Socket>], listen: &Listen) -> Vec<Arc<Socket>> {
     let mut sockets: Vec<Arc<Socket>> = table.iter().filter_map(Weak::upgrade).collect();
     sockets.retain(|socket| socket.address == listen.address && socket.is_reachable());
@@ -182,8 +182,8 @@ fn grow(
     Ok(())
 }
 
-/// Allows further sockets on the same port. It must run after the first socket is bound: the
-/// exclusive bind shows that no other process has the port.
+/// Allows additional sockets on the same port. The call must follow the bind of the first socket,
+/// because the exclusive bind shows that no other process uses the port.
 fn share_port(socket: &Socket) -> Result<(), BindError> {
     let shared = sockopt::set_socket_reuseport(&socket.fd, true);
     shared
@@ -211,7 +211,7 @@ impl Socket {
                 None
             }
         };
-        // From here on, dropping the socket removes its file.
+        // After this point, dropping the socket removes its file.
         let address = bound(&fd, address);
         let (orphans, readers) = (Mutex::default(), Mutex::default());
         let (datagrams_max, drops_counted) = (datagrams_max(), Mutex::new(0));
@@ -229,7 +229,7 @@ impl Socket {
     /// Applies the options that can change while the socket is open.
     fn apply_options(&self, listen: &Listen, options: &Options) -> Result<(), BindError> {
         let requested = options.receive_buffer;
-        // Works only with CAP_NET_ADMIN; otherwise net.core.rmem_max is the limit.
+        // The forced size works only with CAP_NET_ADMIN; otherwise net.core.rmem_max is the limit.
         if sockopt::set_socket_recv_buffer_size_force(&self.fd, requested).is_err() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.fd, requested);
         }
@@ -251,13 +251,13 @@ impl Socket {
         self.file.as_ref().is_none_or(SocketFile::is_there)
     }
 
-    /// Returns the receive buffer in the unit of the request. The kernel doubles the request for
-    /// its bookkeeping.
+    /// Returns the receive buffer size in the unit of the request. The kernel doubles the request
+    /// for its bookkeeping.
     pub fn granted(&self) -> usize {
         sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2
     }
 
-    /// Returns how much data the buffer of the socket can hold.
+    /// Returns how much data fits into the socket's buffer.
     pub fn capacity(&self) -> BufferCapacity {
         match self.address {
             Address::UnixDatagram(_) => BufferCapacity::Datagrams(self.datagrams_max),
@@ -265,12 +265,12 @@ impl Socket {
         }
     }
 
-    /// Returns true if one receive buffer may hold several datagrams.
+    /// Returns true if one receive buffer may contain several datagrams.
     pub fn merges_datagrams(&self) -> bool {
         has_network(&self.address)
     }
 
-    /// Returns the subject under which reads of a connection from this address are recorded.
+    /// Returns the subject for recording reads of a connection from this address.
     pub fn connection_peer(&self, address: Option<SocketAddr>) -> Arc<Subject> {
         let remote = address.map(|address| Arc::new(Subject::peer("", address)));
         remote.unwrap_or_else(|| self.peer.clone())
@@ -285,8 +285,8 @@ impl Socket {
         }
     }
 
-    /// Returns the number of packets that the kernel dropped at this socket since the last call by
-    /// any receiver. Each packet is counted once, even when two receivers share the socket.
+    /// Returns the number of packets that the kernel has dropped at this socket since the last call
+    /// by any receiver. Each packet is counted once, even when two receivers share the socket.
     pub fn new_drops(&self) -> u32 {
         if !matches!(self.address, Address::Udp(_)) {
             return 0;
@@ -320,7 +320,8 @@ impl Socket {
         readers.push(Arc::downgrade(reader));
     }
 
-    /// Leaves a connection to the remaining readers. Without any, it closes with the socket.
+    /// Leaves a connection to the remaining readers. If there are none, the connection closes with
+    /// the socket.
     pub fn add_orphan(&self, connection: Connection) {
         self.orphans.lock().push(connection);
         self.readers.lock().iter().filter_map(Weak::upgrade).for_each(|reader| reader.wake());
@@ -346,10 +347,10 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
             if shares_port {
                 sockopt::set_socket_reuseport(fd, true)?;
             }
-            // Use this option only where a network card may have merged datagrams. With it, the
+            // The option is used only if a network card may have merged datagrams. With it, the
             // kernel reads a cold cache line of every datagram, which costs a local datagram a
-            // seventh of its CPU time. Kernels before 5.0 do not support it; each datagram then
-            // takes a buffer.
+            // seventh of its CPU time. Kernels before 5.0 do not support the option; each datagram
+            // then takes a buffer.
             if has_network(address) {
                 let _ = sys::merge_datagrams(fd.as_fd());
             }
@@ -368,7 +369,7 @@ fn datagrams_max() -> usize {
     text.trim().parse().map_or(DATAGRAMS_MAX, |limit: usize| limit.saturating_add(1))
 }
 
-/// Returns true for a UDP address that other hosts can send to.
+/// Returns true for a UDP address to which other hosts can send.
 fn has_network(address: &Address) -> bool {
     matches!(address, Address::Udp(at) if !at.ip().is_loopback())
 }

@@ -1,51 +1,53 @@
-//! Statistics of a receiver, counted by its threads.
+//! A receiver's statistics, counted by its threads.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Totals over all sockets and threads of a receiver since it started.
+/// Totals over all of a receiver's sockets and threads since it started.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Stats {
-    /// Messages passed to the handlers.
+    /// Number of messages passed to the handlers.
     pub messages: u64,
     /// Bytes of these messages, without delimiters and length prefixes.
     pub bytes: u64,
-    /// Rounds passed to the handlers.
+    /// Number of rounds passed to the handlers.
     pub rounds: u64,
-    /// Pauses made so that one wake-up receives many datagrams.
+    /// Number of pauses inserted so that one wake-up receives many datagrams.
     pub merge_pauses: u64,
-    /// Datagrams that the kernel dropped at UDP sockets because of a full buffer or a wrong
-    /// checksum. Datagrams merged by the network layer count as one.
+    /// Number of datagrams that the kernel dropped at UDP sockets because of a full buffer or a
+    /// wrong checksum. Datagrams merged by the network layer count as one.
     pub kernel_drops: u64,
-    /// Datagrams and packets dropped because they exceed `message_bytes_max`.
+    /// Number of datagrams and packets dropped because they exceed `message_bytes_max`.
     pub truncated: u64,
-    /// Framing errors in streams: lines or lengths over the limit, and messages shorter than their
-    /// length.
+    /// Number of framing errors in streams: lines or lengths over the limit, and messages shorter
+    /// than their length.
     pub framing_errors: u64,
-    /// Connections open now.
+    /// Number of connections that are open now.
     pub connections: u64,
-    /// Connections accepted since the start.
+    /// Number of connections accepted since the start.
     pub connections_accepted: u64,
-    /// Connections closed at once because `connections_max` were open.
+    /// Number of connections closed at once because `connections_max` were open.
     pub connections_refused: u64,
-    /// Connections that ended with a network error such as a reset.
+    /// Number of connections that ended with a network error such as a reset.
     pub connection_errors: u64,
-    /// System errors at listening sockets: out of memory, out of file descriptors.
+    /// Number of system errors at listening sockets: out of memory, out of file descriptors.
     pub socket_errors: u64,
-    /// Panics of a handler, which lose the round, and panics while reading a connection, which
-    /// close it.
+    /// Number of panics in a handler, which lose the round, and of panics while reading a
+    /// connection, which close it.
     pub panics: u64,
-    /// Threads that have ended while the receiver still runs. Their sockets are no longer read.
+    /// Number of threads that have exited while the receiver is still running. Their sockets are no
+    /// longer read.
     pub threads_ended: u64,
-    /// CPU time of the threads.
+    /// The threads' total CPU time.
     pub cpu: std::time::Duration,
     /// The most recent error message.
     pub last_error: Option<String>,
-    /// Error messages recorded so far, which distinguishes a repeated message from an old one.
+    /// Number of error messages recorded so far, which distinguishes a repeated message from an old
+    /// one.
     pub errors_recorded: u64,
 }
 
-/// The counters behind [`Stats`], shared by the threads of a receiver.
+/// The counters behind [`Stats`], shared by a receiver's threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub messages: AtomicU64,

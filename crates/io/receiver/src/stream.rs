@@ -9,7 +9,7 @@ pub const READ_BYTES: usize = 64 << 10;
 /// Size of the length prefix in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// The parser state of a stream between two reads.
+/// A stream's parser state between two reads.
 #[derive(Debug)]
 pub struct Stream {
     framing: Framing,
@@ -20,7 +20,7 @@ pub struct Stream {
     is_skipping: bool,
 }
 
-/// The stream is unusable: the next message boundary is unknown.
+/// The error for an unusable stream, whose next message boundary is unknown.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Desynchronized;
 
@@ -30,7 +30,7 @@ impl Stream {
         Stream { framing, message_bytes_max, partial: Vec::new(), is_skipping: false }
     }
 
-    /// Applies another size limit. Returns the number of framing errors this causes.
+    /// Applies another size limit. Returns the number of framing errors that this causes.
     pub fn set_limit(&mut self, message_bytes_max: usize) -> Result<usize, Desynchronized> {
         self.message_bytes_max = message_bytes_max;
         match self.framing {
@@ -106,7 +106,7 @@ impl Stream {
     /// Returns the number of consumed bytes, and the number of lines over the limit.
     fn lines(&mut self, bytes: &[u8], batch: &mut Batch, sender: u32) -> (usize, usize) {
         let (mut start, mut errors) = (0, 0);
-        // The partial message has no newline, or it would have been consumed.
+        // The partial message contains no newline; otherwise it would have been consumed.
         for end in memchr::memchr_iter(b'\n', &bytes[self.partial.len()..]) {
             let end = end + self.partial.len();
             let len = end - start;

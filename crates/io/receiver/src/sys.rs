@@ -1,5 +1,5 @@
-//! System calls that have no safe wrapper elsewhere. All `unsafe` of this crate is here and in
-//! `receive_buffers.rs`.
+//! System calls that have no safe wrapper in another crate. All of this crate's `unsafe` code is in
+//! this file and in `receive_buffers.rs`.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_int;
@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Index in `SO_MEMINFO` of the datagrams dropped at a full socket.
+/// Index in `SO_MEMINFO` of the number of datagrams dropped at a full socket.
 const MEMINFO_DROPS: usize = 8;
 
 /// Reads a socket option. `T` must consist of integers that the kernel fills.
@@ -43,7 +43,7 @@ pub fn peer(socket: BorrowedFd<'_>) -> Option<u32> {
     (pid != 0).then_some(pid)
 }
 
-/// Enables UDP_GRO, which delivers several datagrams of one sender in one buffer (Linux 5.0 and
+/// Enables UDP_GRO, which delivers several datagrams from one sender in one buffer (Linux 5.0 and
 /// later).
 pub fn merge_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
     let on: c_int = 1;
@@ -60,7 +60,7 @@ pub fn merge_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes the kernel drop everything that arrives at the socket from now on.
+/// Makes the kernel drop everything that arrives at the socket after this call.
 pub fn drop_all(socket: BorrowedFd<'_>) -> io::Result<()> {
     // One classic BPF instruction: return 0, the number of bytes to keep.
     let mut keep_nothing =
@@ -79,7 +79,7 @@ pub fn drop_all(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the CPU time of a thread so far, zero if it has ended.
+/// Returns a thread's CPU time so far; zero if it has exited.
 pub fn cpu_time(thread: &JoinHandle<()>) -> Duration {
     let mut clock = 0;
     // SAFETY: the handle is neither joined nor detached, so the thread id is valid; `clock` is a
@@ -109,9 +109,8 @@ impl Mapping {
             return Err(io::Error::other("mmap returned address 0"));
         };
         let area = Mapping { start, len };
-        // Huge pages would make all of it resident for a few short datagrams.
-        // SAFETY: the range is the mapping created above, and this advice does not change its
-        // contents.
+        // Huge pages would make all of it resident for a few short datagrams. SAFETY: the range is
+        // the mapping created above, and this advice does not change its contents.
         let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxNoHugepage) };
         Ok(area)
     }
@@ -131,7 +130,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// Returns the pages to the kernel; all bytes are 0 again.
+    /// Returns the pages to the kernel, which resets all bytes to 0.
     pub fn release(&mut self) {
         // SAFETY: the range is this mapping, private and anonymous, and `&mut self` rules out views
         // into it.
