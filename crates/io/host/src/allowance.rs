@@ -3,19 +3,20 @@
 use crate::files;
 use std::path::{Component, Path, PathBuf};
 
-/// Values from here on mean no limit: cgroup v1 reports about 2^63 for an unlimited group.
+/// Values at or above this one mean no limit, because cgroup v1 reports about 2^63 for an unlimited
+/// group.
 const NO_LIMIT_FROM: u64 = 1 << 60;
 
-/// Returns the memory limit of this process in bytes: the lowest limit of its control group and
-/// that group's ancestors, in cgroup v2 or v1. `None` without a limit or if none can be read.
+/// Returns this process's memory limit in bytes: the lowest limit of its control group and that
+/// group's ancestors, in cgroup v2 or v1. `None` if there is no limit or none can be read.
 pub fn memory_allowance(proc: &Path, sys: &Path) -> Option<u64> {
     let text = files::text(&proc.join("self/cgroup")).ok()?;
     text.lines().flat_map(|line| limit_files(line, sys)).filter_map(|file| limit(&file)).min()
 }
 
-/// Returns the limit files for a line of `/proc/self/cgroup`: `number:controllers:path`, where
-/// cgroup v2 has no controllers. In a container, the path may be a path on the host, of which only
-/// the root is visible.
+/// Returns the limit files for a line in `/proc/self/cgroup`: `number:controllers:path`, where
+/// cgroup v2 lists no controllers. In a container, the path may be a path on the host, of which
+/// only the root is visible.
 fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };

@@ -11,7 +11,7 @@ const GROUPS_MAX: usize = 1000;
 /// Maximum number of levels below the root.
 pub const DEPTH_MAX: u32 = 16;
 
-/// The groups to collect.
+/// The control groups to collect.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
     /// Path of a group in the hierarchy, such as `/system.slice`; `None` for the agent's group.
@@ -20,15 +20,14 @@ pub struct Cgroups {
     pub depth: u32,
 }
 
-/// Keys of `cpu.stat`, the metrics' names, and the factors to their units.
+/// Keys in `cpu.stat`, metric names, and the factors that convert to their units.
 const CPU: [(&str, &str, f64); 3] = [
     ("nr_periods", "host_cgroup_cpu_periods_total", 1.0),
     ("nr_throttled", "host_cgroup_cpu_throttled_periods_total", 1.0),
     ("throttled_usec", "host_cgroup_cpu_throttled_seconds_total", 1e-6),
 ];
 
-/// Files that hold a single number, and the metrics' names. `max` instead of a number means no
-/// limit.
+/// Files that contain a single number, and metric names. `max` instead of a number means no limit.
 const STATES: [(&str, &str); 6] = [
     ("memory.current", "host_cgroup_memory_used_bytes"),
     ("memory.max", "host_cgroup_memory_limit_bytes"),
@@ -38,11 +37,11 @@ const STATES: [(&str, &str); 6] = [
     ("pids.max", "host_cgroup_threads_limit"),
 ];
 
-/// Keys of `memory.stat`, and the metrics' names.
+/// Keys in `memory.stat`, and metric names.
 const MEMORY: [(&str, &str); 2] =
     [("anon", "host_cgroup_memory_anonymous_bytes"), ("file", "host_cgroup_memory_cached_bytes")];
 
-/// Keys of `io.stat`, and the metrics' names.
+/// Keys in `io.stat`, and metric names.
 const IO: [(&str, &str); 4] = [
     ("rbytes", "host_cgroup_io_read_bytes_total"),
     ("wbytes", "host_cgroup_io_written_bytes_total"),
@@ -78,8 +77,8 @@ fn own(proc: &Path, out: &mut Readings) -> Option<String> {
     let text = out.read(&path)?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::"));
     match own {
-        // The group is outside of the agent's cgroup namespace, so fall back to the root of the
-        // namespace.
+        // The group is outside of the agent's cgroup namespace, so the root of the namespace is
+        // used instead.
         Some(own) if own.split('/').any(|part| part == "..") => Some("/".to_owned()),
         Some(own) => Some(own.to_owned()),
         None => {
@@ -138,7 +137,7 @@ impl Walk<'_> {
     }
 }
 
-/// Reads the metrics of a group. The files of a disabled controller do not exist.
+/// Reads a group's metrics. The files of a disabled controller do not exist.
 fn metrics(path: &Path, labels: &Labels, out: &mut Readings) {
     cpu(&path.join("cpu.stat"), labels, out);
     for (file, name) in STATES {
@@ -187,7 +186,7 @@ fn cpu(path: &Path, group: &Labels, out: &mut Readings) {
     }
 }
 
-/// Reads the sums over all devices. Each device has a line `major:minor key=value …`.
+/// Reads the sums over all devices. Each device has a line of the form `major:minor key=value …`.
 fn io(path: &Path, labels: &Labels, out: &mut Readings) {
     let Some(text) = out.read_optional(path) else { return };
     let mut sums = [0u64; IO.len()];

@@ -5,10 +5,10 @@ use crate::reading::{Labels, Readings, labels};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Modes of a CPU, in the kernel's order.
+/// CPU modes, in the kernel's order.
 const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
-/// Modes of guest time, which `user` and `nice` include.
+/// Guest time modes. The times in `user` and `nice` include them.
 const GUESTS: [&str; 2] = ["user", "nice"];
 
 /// Minimum number of times per CPU. Older kernels omit the others.
@@ -19,7 +19,7 @@ const TIMES: usize = MODES.len() + GUESTS.len();
 /// the kernel corrects. A larger decrease is a counter reset.
 const CLAMP_SECONDS_MAX: f64 = 60.0;
 
-/// Keys of lines with a single number, and the metrics' names.
+/// Keys of lines that contain a single number, and metric names.
 const COUNTERS: [(&str, &str); 3] = [
     ("ctxt", "host_context_switches_total"),
     ("intr", "host_interrupts_total"),
@@ -31,7 +31,7 @@ const COUNTERS: [(&str, &str); 3] = [
 pub struct LastTimes(HashMap<String, [f64; TIMES]>);
 
 impl LastTimes {
-    /// Replaces each slightly decreased time with its last value. Otherwise, a reader would take
+    /// Replaces each slightly decreased time with its last value. Otherwise, a reader would mistake
     /// the decrease for a counter reset and add the whole value again.
     fn clamp(&mut self, cpu: &str, times: &mut [f64]) {
         let last = self.0.entry(cpu.to_owned()).or_default();
@@ -44,7 +44,7 @@ impl LastTimes {
     }
 }
 
-/// Reads `stat`.
+/// Reads the kernel's `stat` file.
 pub fn read(proc: &Path, per_cpu: bool, last: &mut LastTimes, out: &mut Readings) {
     let path = proc.join("stat");
     let Some(text) = out.read(&path) else { return };
@@ -54,7 +54,7 @@ pub fn read(proc: &Path, per_cpu: bool, last: &mut LastTimes, out: &mut Readings
     }
 }
 
-/// Reads the times and the number of the CPUs. Returns whether there were lines and all were valid.
+/// Reads the CPU times and the number of CPUs. Returns whether there were lines and all were valid.
 fn cpus(text: &str, per_cpu: bool, last: &mut LastTimes, out: &mut Readings) -> bool {
     let before = out.numbers.len();
     let mut count = 0u32;
@@ -94,7 +94,7 @@ fn counters(text: &str, out: &mut Readings) -> bool {
     is_valid
 }
 
-/// Reads the times of one line. The last of the labels is the mode.
+/// Reads the times in one line. The last label is the mode.
 fn times(line: &str, labels: &Labels, last: &mut LastTimes, out: &mut Readings) -> Option<()> {
     let mut words = line.split_ascii_whitespace();
     let cpu = words.next()?;

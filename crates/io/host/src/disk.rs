@@ -5,7 +5,7 @@ use crate::filter::Filter;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Bytes per sector in `diskstats`, independent of the disk's sector size.
+/// Bytes per sector in `diskstats`, which does not depend on the disk's sector size.
 const SECTOR_BYTES: f64 = 512.0;
 
 /// The disks to collect.
@@ -17,7 +17,7 @@ pub struct Disks {
     pub partitions: bool,
 }
 
-/// Reads `diskstats`.
+/// Reads the kernel's `diskstats` file.
 pub fn read(proc: &Path, sys: &Path, disks: &Disks, out: &mut Readings) {
     let path = proc.join("diskstats");
     let Some(text) = out.read(&path) else { return };

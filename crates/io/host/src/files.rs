@@ -44,14 +44,15 @@ pub fn numbers<'t, const N: usize>(words: &mut impl Iterator<Item = &'t str>) ->
     Some(numbers)
 }
 
-/// Returns the value for a key in a file of lines `key value` or `key: value unit`.
+/// Returns the value for a key in a file whose lines have the form `key value` or `key: value
+/// unit`.
 pub fn value(text: &str, key: &str) -> Option<f64> {
     text.lines()
         .find_map(|line| numbers::<1>(&mut after(line, key)?.split_ascii_whitespace()))
         .map(|[n]| n)
 }
 
-/// Returns whether every line is `key value` or `key: value unit`.
+/// Returns whether every line has the form `key value` or `key: value unit`.
 pub fn is_table(text: &str) -> bool {
     text.lines().all(|line| numbers::<1>(&mut line.split_ascii_whitespace().skip(1)).is_some())
 }

@@ -15,7 +15,7 @@ impl Filter {
     /// all names.
     ///
     /// # Errors
-    /// If a pattern is invalid; the text names it.
+    /// Returns an error if a pattern is invalid; the text names the pattern.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Filter, String> {
         let include = if include.is_empty() { None } else { Some(set(include)?) };
         Ok(Filter { include, exclude: set(exclude)? })

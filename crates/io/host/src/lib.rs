@@ -1,8 +1,8 @@
 //! Reads the host's metrics from the kernel: CPUs, memory, disks, file systems, networks, load,
 //! processes, control groups and pressure.
 //!
-//! A separate crate because it cuts a dependency: the program reads the limits of its control
-//! groups with this crate, before any component exists.
+//! A separate crate because it cuts a dependency: the program uses this crate to read the limits of
+//! its control groups, before any component exists.
 //!
 //! The crate reads `/proc` and `/sys`, or, in a container, the folders where the host's trees are
 //! mounted. A file that is missing, unreadable or malformed omits only its metrics and adds a
@@ -80,7 +80,7 @@ impl Group {
     ];
 }
 
-/// Options of a collector: the groups to collect, and the paths to read.
+/// A collector's options: the groups to collect, and the paths to read.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The groups to collect.
@@ -101,7 +101,7 @@ pub struct Options {
     pub proc: PathBuf,
     /// The host's `/sys`.
     pub sys: PathBuf,
-    /// The host's `/`, below which file systems are queried.
+    /// The host's `/`, relative to which file systems are queried.
     pub root: PathBuf,
 }
 
@@ -157,10 +157,11 @@ impl Host {
         }
     }
 
-    /// Returns the readings of the collection after every file system has responded or timed out.
+    /// Returns the collection's readings after every file system has responded or timed out.
     ///
     /// # Errors
-    /// If a response is pending: call again after the returned time, or when woken.
+    /// Returns the time to wait if a response is pending. Call the function again after this time,
+    /// or when woken.
     pub fn finish(&mut self, now: Duration) -> Result<Readings, Duration> {
         match self.probe.poll(now, &mut self.readings) {
             Some(left) => Err(left),

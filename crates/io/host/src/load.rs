@@ -5,7 +5,7 @@ use std::path::Path;
 
 const NAMES: [&str; 3] = ["host_load1", "host_load5", "host_load15"];
 
-/// Reads `loadavg`.
+/// Reads the kernel's `loadavg` file.
 pub fn read(proc: &Path, out: &mut Readings) {
     let path = proc.join("loadavg");
     let Some(text) = out.read(&path) else { return };

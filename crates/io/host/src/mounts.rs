@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The file systems to collect.
 #[derive(Clone, Debug)]
 pub struct Filesystems {
-    /// The types, such as `ext4`.
+    /// The file system types, such as `ext4`.
     pub types: Filter,
     /// The mount points, as the host sees them.
     pub mountpoints: Filter,
@@ -24,7 +24,7 @@ pub struct Filesystems {
 pub struct Mount {
     /// Device number (`major:minor`), shared by all mounts of a file system.
     number: Vec<u8>,
-    /// The mounted folder of the file system; `/` for the whole file system.
+    /// The folder in the file system that is mounted; `/` for the whole file system.
     folder: Vec<u8>,
     /// Mount point.
     pub point: PathBuf,
@@ -36,8 +36,8 @@ pub struct Mount {
 
 /// Returns the configured file systems without duplicates, sorted by mount point.
 pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
-    // If the host's `/proc` is mounted into a container, process 1 has the host's mounts. It may be
-    // unreadable.
+    // If the host's `/proc` is mounted into a container, process 1 shows the host's mounts. Its
+    // file may be unreadable.
     let paths = ["1", "self"].map(|process| proc.join(process).join("mountinfo"));
     let Some((path, bytes)) = out.read_first(paths) else { return Vec::new() };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -71,8 +71,8 @@ fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Moun
     chosen
 }
 
-/// Parses a line of `mountinfo`:
-/// `id parent major:minor folder point options [optional…] - type device options`.
+/// Parses a line in `mountinfo`: `id parent major:minor folder point options [optional…] - type
+/// device options`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
     let mut next = || words.next();
@@ -86,7 +86,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     is_valid.then(|| Mount { number, folder, point, kind: text(kind), device: text(device) })
 }
 
-/// Decodes a `\` with three octal digits, which the kernel writes for white space and `\`.
+/// Decodes each `\` with three octal digits, which the kernel writes for whitespace and `\`.
 fn unescape(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Resources with pressure information. Older kernels lack the last one.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
-/// Reads `pressure`.
+/// Reads the kernel's `pressure` folder.
 pub fn read(proc: &Path, out: &mut Readings) {
     let folder = proc.join("pressure");
     if let Err(error) = folder.metadata() {

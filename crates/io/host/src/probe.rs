@@ -48,7 +48,7 @@ pub struct Probe {
     stuck: Vec<(PathBuf, JoinHandle<()>)>,
 }
 
-/// Queries of one thread.
+/// One thread's queries.
 struct Round {
     /// Mounts without a response and their paths, in the order of the thread's queries.
     pending: VecDeque<(Mount, PathBuf)>,
@@ -72,13 +72,13 @@ pub fn space(path: &Path) -> io::Result<Space> {
 }
 
 impl Probe {
-    /// Creates a probe that waits at least `timeout`, and at most twice that, for each response.
+    /// Creates a probe that waits for each response at least `timeout`, and at most twice as long.
     pub fn new(query: Query, wake: Wake, timeout: Duration) -> Probe {
         Probe { query, wake, timeout, round: None, stuck: Vec::new() }
     }
 
-    /// Starts to query mounts at these paths. A mount that timed out is not queried again until it
-    /// responds.
+    /// Starts to query the mounts at these paths. A mount that timed out is not queried again until
+    /// it responds.
     pub fn begin(&mut self, mounts: Vec<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
         self.stuck.retain(|(_, thread)| !thread.is_finished());
         let is_stuck = |path: &PathBuf| self.stuck.iter().any(|(stuck, _)| stuck == path);
@@ -99,7 +99,7 @@ impl Probe {
         let paths: Vec<PathBuf> = pending.iter().map(|(_, path)| path.clone()).collect();
         let (query, wake) = (self.query.clone(), self.wake.clone());
         let started = Builder::new().name("statvfs".into()).spawn(move || {
-            // The receiver is gone once the round has timed out.
+            // The receiver no longer exists once the round has timed out.
             let is_complete = paths.iter().all(|path| sender.send(query(path)).is_ok());
             drop(sender);
             if is_complete {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// The kernel's process states and their names. Each is emitted, even with a count of zero.
+/// The kernel's process states and their names. Each state is emitted, even with a count of zero.
 const STATES: [(&str, &str); 7] = [
     ("R", "running"),
     ("S", "sleeping"),
@@ -18,10 +18,10 @@ const STATES: [(&str, &str); 7] = [
 ];
 
 /// Maximum number of process names, because a process can set its name to anything. At this number,
-/// names without a process are evicted.
+/// names that no process uses are evicted.
 const NAMES_MAX: usize = 1000;
 
-/// Indexes of the fields after the name in `stat`.
+/// Indexes of the fields after the name in a `stat` file.
 const STATE: usize = 0;
 const USER_TICKS: usize = 11;
 const SYSTEM_TICKS: usize = 12;
@@ -29,7 +29,7 @@ const THREADS: usize = 17;
 const STARTED: usize = 19;
 const RESIDENT_PAGES: usize = 21;
 
-/// The parsed `stat` of a process.
+/// A process's parsed `stat` file.
 #[derive(Debug, PartialEq)]
 struct Stat<'t> {
     name: &'t str,
@@ -40,14 +40,14 @@ struct Stat<'t> {
     resident_pages: u64,
 }
 
-/// Resource usage of the processes of one name.
+/// Resource usage of the processes with one name.
 #[derive(Default)]
 struct Usage {
     count: u64,
     threads: u64,
     resident_pages: u64,
-    /// CPU time of the processes of the name since the first collection, including those that have
-    /// exited.
+    /// CPU time of the processes with this name since the first collection, including those that
+    /// have exited.
     ticks: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct History {
     names: BTreeMap<String, Usage>,
 }
 
-/// Reads the `stat` of every process. Skips processes that exit in the meantime.
+/// Reads every process's `stat` file. Skips processes that exit in the meantime.
 pub fn read(proc: &Path, names: Option<&Filter>, history: &mut History, out: &mut Readings) {
     let entries = match fs::read_dir(proc) {
         Ok(entries) => entries,
@@ -135,7 +135,7 @@ impl History {
     }
 }
 
-/// Parses a `stat`. The name is in parentheses and may contain parentheses.
+/// Parses a `stat` file. The name is in parentheses and may contain parentheses.
 fn parse(text: &str) -> Option<Stat<'_>> {
     let (_, rest) = text.split_once('(')?;
     let (name, rest) = rest.rsplit_once(')')?;
@@ -147,7 +147,7 @@ fn parse(text: &str) -> Option<Stat<'_>> {
         ticks: number(USER_TICKS)?.saturating_add(number(SYSTEM_TICKS)?),
         threads: number(THREADS)?,
         started: number(STARTED)?,
-        // The kernel formats it as a signed number.
+        // The kernel formats the number as signed.
         resident_pages: words.get(RESIDENT_PAGES)?.parse::<i64>().ok()?.max(0) as u64,
     })
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Labels of a number as (key, value). All numbers of a device share them.
+/// A number's labels as (key, value). All numbers for a device share them.
 pub type Labels = Arc<[(&'static str, String)]>;
 
 /// A number that was read from the host.
@@ -15,10 +15,10 @@ pub struct Reading {
     pub name: &'static str,
     /// Labels that identify the device, process or group that the number describes.
     pub labels: Labels,
-    /// Finite value in the unit of the name.
+    /// Finite value in the unit that the name states.
     pub value: f64,
-    /// Whether the number is a counter since the start of the host or the device; otherwise it is a
-    /// gauge.
+    /// Whether the number is a counter that started at 0 with the host or the device; otherwise it
+    /// is a gauge.
     pub is_counter: bool,
 }
 
@@ -36,7 +36,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the reason as a label of the agent's error counters.
+    /// Returns the reason as a label for the agent's error counters.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Missing => "missing",

@@ -1,4 +1,4 @@
-//! The resident memory of a process.
+//! A process's resident memory.
 
 use crate::files;
 use rustix::io::{Errno, pread};
@@ -7,25 +7,25 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Longest text of `statm`: seven numbers of 64 bits.
+/// Maximum length of `statm` in bytes: seven 64-bit numbers.
 const STATM_BYTES: usize = 160;
 
-/// Returns the resident memory of a process in bytes, from its folder below `/proc`; `None` if it
-/// cannot be read because the process has ended.
+/// Returns a process's resident memory in bytes, given its folder in `/proc`; `None` if it cannot
+/// be read because the process has exited.
 pub fn resident_bytes(process: &Path) -> Option<u64> {
     parse(&files::text(&process.join("statm")).ok()?)
 }
 
-/// Reader of the resident memory of this process, for frequent use. It keeps the file open, because
+/// Reader of this process's resident memory, for frequent use. It keeps the file open, because
 /// opening takes four times as long as reading.
 #[derive(Debug)]
 pub struct ResidentMemory(File);
 
 impl ResidentMemory {
-    /// Opens the file.
+    /// Opens `/proc/self/statm`.
     ///
     /// # Errors
-    /// `/proc` is not mounted, or no descriptor is left.
+    /// Returns an error if `/proc` is not mounted, or no descriptor is left.
     pub fn open() -> io::Result<ResidentMemory> {
         File::open("/proc/self/statm").map(ResidentMemory)
     }
