@@ -32,7 +32,7 @@ fn parse(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Builds a batch of one origin.
+/// Builds a batch with a single origin.
 fn small(text: &[u8], line_max: usize) -> Batch {
     batch(
         &[Rows { name: "/var/log/a \"b\".log", text }],
@@ -118,7 +118,7 @@ fn metadata_is_placed_as_configured() {
     }
 }
 
-/// Numbers have as many digits as they need, with fields and without.
+/// Numbers have as many digits as they need, both with and without fields.
 #[test]
 fn the_time_is_written_in_the_format_of_the_options() {
     let mut batch = small(b"a\nb\nc\n", 100);
@@ -191,14 +191,14 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => "[ -~]{0,120}".prop_map(String::into_bytes), 2 => characters, 1 => any_byte]
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any lines, segments and selection, the output has exactly the selected events in order,
-    /// each with its text (invalid UTF-8 replaced), offset and id.
+    /// For any lines, segments and selection, the output consists of exactly the selected events in
+    /// order, each with its text (invalid UTF-8 replaced), offset and id.
     #[test]
     fn encoded_events_read_back(
         parts in prop::collection::vec(prop::collection::vec(line(), 0..12), 1..5),

@@ -172,7 +172,7 @@ fn event() -> impl Strategy<Value = Vec<Field>> {
     )
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 24, long: 500 };
 
 proptest! {

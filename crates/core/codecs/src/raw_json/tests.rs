@@ -93,7 +93,7 @@ fn object() -> impl Strategy<Value = String> {
     })
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -141,7 +141,7 @@ fn a_long_value_is_truncated_and_stays_distinct() {
         let (one, two) = (topic(&long), topic(&(long.clone() + "y")));
         assert!(one != two && one.len() <= TOPIC_BYTES_MAX, "{one}");
     }
-    // Several values share a name; the text after them stays.
+    // Several values produce the same name; the text after them is kept.
     let template = "/out/a-{{ v }}-{{ message }}-%F.json.gz";
     let batch = with_value_and_line(&"v".repeat(300), &b"m".repeat(300));
     let name = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
@@ -234,7 +234,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -39,7 +39,7 @@ fn a_full_block_is_not_copied() {
     assert_eq!(encode(&batch), (text[100..].to_vec(), text.len() - 100));
 }
 
-/// A few lines of a large block, and lines that do not end in `\n`, are copied, so that the block can
+/// A few lines of a large block, and lines without a final `\n`, are copied so that the block can
 /// be freed.
 #[test]
 fn few_lines_and_other_line_ends_are_copied() {
@@ -73,7 +73,7 @@ fn kept() -> impl Strategy<Value = Option<Vec<(usize, usize)>>> {
     prop::option::of(prop::collection::vec((1..60usize, 1..20usize), 1..40))
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {
