@@ -1,4 +1,4 @@
-//! The lanes of a sink learn whether data waits for them.
+//! Lanes of a sink learn whether data is waiting for them.
 
 use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Buffer, Running, Store, WhenFull};
@@ -20,7 +20,7 @@ const BUFFERED: u64 = 50;
 /// Capacity of the buffer.
 const BUFFER_BYTES: u64 = BUFFERED * (LINE_BYTES as u64 + PAYLOAD_BYTES);
 
-/// A sink that shows the backpressure that its lane sees.
+/// A sink that shows the backpressure its lane sees.
 struct Watched {
     sink: FakeSink,
     backpressure: Arc<Mutex<Option<Arc<Backpressure>>>>,
@@ -90,7 +90,8 @@ async fn drops_are_known_until_the_sink_delivers() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::start(folder.path(), WhenFull::DropNewest);
     wait_until(|| rig.given.load(Ordering::Relaxed) == LINES).await;
-    // The last lines are given before they are dropped. Once the sink delivers, they would fit.
+    // The last lines count as emitted before they are dropped. If the sink delivered earlier, they
+    // would fit.
     wait_until(|| rig.running.snapshot().dropped_events() == LINES - BUFFERED).await;
     assert!(rig.is_on());
     rig.endpoint.stall(false);

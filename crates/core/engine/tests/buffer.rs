@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Lines that the source emits.
 const LINES: u64 = 500;
 
-/// Bytes of one line in the buffer. The source makes a batch of each line.
+/// Bytes of one line in the buffer. The source builds one batch per line.
 const PAYLOAD: u64 = LINE_BYTES as u64 + PAYLOAD_BYTES;
 
 /// Capacity of the buffer: fifty lines.
@@ -31,7 +31,8 @@ fn start(
     built.start(&tokio::runtime::Handle::current())
 }
 
-/// Returns the numbers that arrive at a sink that is blocked at first, and how many were dropped.
+/// Returns the numbers that arrive at a sink that is blocked at first, and the number of dropped
+/// events.
 async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = MemoryEndpoint::default();
@@ -44,7 +45,8 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
         let waiting = given.load(Ordering::Relaxed) * PAYLOAD;
         assert!((BUFFER_BYTES..BUFFER_BYTES * 2).contains(&waiting), "{waiting} bytes wait");
     } else {
-        // The last lines are given before they are queued. Once the sink delivers, all fit.
+        // The last lines count as emitted before they are queued. If the sink delivered earlier,
+        // all of them would fit.
         wait_until(|| running.snapshot().dropped_events() == LINES - 50).await;
     }
     endpoint.stall(false);

@@ -1,4 +1,4 @@
-//! Sources that hold data back emit it before they end.
+//! Sources with retained data emit it when they are closed.
 
 use crate::common::{blueprint, busy, settings, wait_until};
 use millstream_engine::{Blueprint, Buffer, Pace, Running, Settings, SinkPart, SourcePart, Store};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const HELD: u64 = 100;
 
-/// Emits nothing until it is closed; then `HELD` lines, one per poll.
+/// Emits nothing until it is closed, then `HELD` lines, one per poll.
 struct Holder {
     origin: Arc<Origin>,
     given: u64,
@@ -99,8 +99,8 @@ async fn a_stop_delivers_data_that_a_source_buffers() {
     assert_eq!(held(&endpoint), HELD);
 }
 
-/// The payloads held back for a dead sink cannot all be emitted; the healthy sink still gets its
-/// last sync and its end.
+/// A dead sink prevents the source from emitting all of its retained payloads; the healthy sink is
+/// still synced and closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
         }
     };
     first.sinks = vec![part("well", &well), part("dead", &dead)];
-    // A sink is full with its first payload.
+    // The first payload fills a sink.
     let settings = Settings { sink_bytes_max: 1, ..settings(None, false) };
     let running = first.build(&settings, store).unwrap().start(&tokio::runtime::Handle::current());
     let stopped = running.stop(Duration::from_secs(6)).await;
@@ -132,7 +132,7 @@ async fn a_dead_sink_does_not_cost_a_healthy_one_the_last_events() {
     assert_eq!((well.closed_lanes(), dead.closed_lanes()), (1, 0));
 }
 
-/// A sink that cannot open.
+/// A sink whose `open` fails.
 struct Shut;
 
 impl Sink for Shut {

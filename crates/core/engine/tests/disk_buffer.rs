@@ -115,7 +115,8 @@ async fn stop(running: Running) -> u64 {
     full
 }
 
-/// Stops an agent; returns its dropped events as `buffer_full` and as `buffer_damaged`.
+/// Stops an agent; returns the number of events that it dropped as `buffer_full` and as
+/// `buffer_damaged`.
 async fn stop_counted(running: Running) -> (u64, u64) {
     let stopped = running.stop(Duration::from_secs(30)).await;
     assert!(stopped.drained, "held by {:?}", stopped.holders);
@@ -149,7 +150,7 @@ async fn a_sink_that_keeps_up_writes_nothing() {
     stop(running).await;
 }
 
-/// A queue that is never full, of a sink that fails for more than a second.
+/// The queue never fills up, and its sink fails for more than a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_a_failing_sink_has_in_memory_is_written() {
     let agent = Agent::new(Buffer { bytes_max: Some(1 << 20), ..buffer(DiskMode::Overflow) });
@@ -184,7 +185,7 @@ async fn everything_is_on_disk_first_in_mode_always() {
     stop(running).await;
 }
 
-/// Sinks that sync, that send ahead, and that complete and return payloads in any order.
+/// Sinks that sync, that send ahead, and that complete or return payloads in any order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn every_kind_of_sink_delivers_from_disk() {
     let syncs = SinkBehavior { syncs: true, ..SinkBehavior::default() };
@@ -220,7 +221,7 @@ async fn panics_of_the_sink_lose_nothing() {
     stop(running).await;
 }
 
-/// Fills a buffer of 16 MiB that is only as large as what fits in memory.
+/// Fills a 16 KiB disk buffer; returns the delivered numbers and the number of dropped events.
 async fn dropped(when_full: WhenFull) -> (Vec<u64>, u64) {
     let disk = DiskOptions { bytes_max: 1 << 14, mode: DiskMode::Overflow, replay_rate: None };
     let agent = Agent::new(Buffer { when_full, disk: Some(disk), ..buffer(DiskMode::Overflow) });
@@ -242,12 +243,12 @@ async fn a_full_disk_buffer_drops_the_newest_and_counts_them() {
     assert!(dropped > 0);
     assert_eq!(numbers.len() as u64, LINES - dropped);
     assert!(numbers.is_sorted(), "{numbers:?}");
-    // Near the end a new line may fit again.
+    // Toward the end, a new line may fit again.
     let oldest = numbers.len() as u64 / 2;
     assert_eq!(numbers[..oldest as usize], (0..oldest).collect::<Vec<_>>());
 }
 
-/// Segments of a mebibyte: lines of 32 KiB fill a few of them.
+/// Segments are 1 MiB, so a few of them are filled by lines of 32 KiB.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
     let disk = DiskOptions { bytes_max: 4 << 20, mode: DiskMode::Overflow, replay_rate: None };
@@ -273,10 +274,10 @@ async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
 /// Agents that are stopped and reloaded at random points.
 const INTERRUPTED: TestSize = TestSize { gate: 1, long: 100 };
 
-/// Stops and reloads of each agent.
+/// Number of stops and reloads per agent.
 const INTERRUPTIONS: usize = 6;
 
-/// A sink has a quarter of a buffer of four segments in flight while it drops.
+/// A quarter of a four-segment buffer is in flight in a sink while events are dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn drops_are_counted_exactly_over_stops_and_reloads() {
     for seed in Seed::of_test().cases(INTERRUPTED) {
@@ -293,7 +294,7 @@ async fn drop_and_interrupt(when_full: WhenFull, seed: u64) {
     agent.line_bytes = 1 << 15;
     agent.endpoint.stall(true);
     let mut running = agent.start();
-    // There are more lines than the buffer holds, so that some are dropped in any case.
+    // There are more lines than the buffer can store, so some are dropped in any case.
     wait_until(|| agent.given.load(Ordering::Relaxed) >= LINES / 2).await;
     let mut dropped = 0;
     for _ in 0..INTERRUPTIONS {
@@ -336,7 +337,8 @@ async fn a_full_disk_buffer_makes_sources_wait() {
     stop(running).await;
 }
 
-/// The folder cannot be created, so the rule of a memory buffer holds: the source waits.
+/// The folder cannot be created, so the buffer follows the rule for memory buffers: the source
+/// waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_a_disk_the_sources_wait_and_nothing_is_lost() {
     let agent = Agent::new(buffer(DiskMode::Overflow));
@@ -370,7 +372,7 @@ async fn a_disk_that_works_again_is_used_again() {
     stop(running).await;
 }
 
-/// Reloads with the sink changed, as when its options change.
+/// Reloads with a changed sink, like after a change of its options.
 async fn reload(agent: &Agent, running: &mut Running) -> Result<(), String> {
     let kept = |kind, id: &str| kind == millstream_model::Kind::Source && id == "numbered";
     let blueprint = agent.blueprint();
@@ -463,7 +465,7 @@ async fn replay_keeps_to_its_rate() {
     stop(running).await;
 }
 
-/// An operator moves the full buffer of a sink from memory to disk, and back and forth.
+/// An operator moves a sink's full buffer from memory to disk, and back and forth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_buffer_that_is_moved_to_disk_lets_its_sources_continue() {
     let in_memory = Buffer { disk: None, ..buffer(DiskMode::Overflow) };
@@ -513,7 +515,7 @@ async fn damaged_after_stop(damage: fn(&Path)) -> (u64, u64) {
     let running = agent.start();
     wait_until(|| agent.segments().is_empty()).await;
     let (_, damaged) = stop_counted(running).await;
-    // Nothing is counted again.
+    // No event is counted again.
     stop(agent.start()).await;
     let sent = agent.numbers();
     assert!(sent.is_sorted_by(|a, b| a < b), "{sent:?}");

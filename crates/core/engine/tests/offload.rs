@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Passes batches on, and remembers the threads it has seen.
+/// Passes batches on, and records the threads that run it.
 #[derive(Default)]
 struct Passing {
     threads: Mutex<HashSet<ThreadId>>,
@@ -35,8 +35,8 @@ impl Offload for Passing {
     }
 }
 
-/// Runs 20,000 batches through each of some transforms, with one thread in the pool; returns how
-/// many threads each of them has seen.
+/// Runs 20,000 batches through each of several transforms, with one thread in the pool; returns the
+/// number of threads that ran each transform.
 async fn threads_seen(transforms: usize) -> Vec<usize> {
     const LINES: u64 = 20_000;
     let folder = tempfile::tempdir().unwrap();
@@ -69,15 +69,15 @@ async fn short_calls_start_no_thread_beyond_the_pool() {
     assert_eq!(threads_seen(1).await, [1]);
 }
 
-/// A transform without a call gets a thread although the pool has no thread left. This thread
-/// stays.
+/// A transform without an active call gets a thread even if the pool has none left. This thread is
+/// kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn threads_beyond_the_pool_are_used_again() {
     let threads = threads_seen(4).await;
     assert!(threads.iter().all(|threads| (1..=4).contains(threads)), "{threads:?}");
 }
 
-/// An offload transform that keeps its batches until it is released or let go.
+/// An offload transform that retains its batches until it is released.
 #[derive(Default)]
 struct Waiting {
     is_called: AtomicBool,

@@ -22,13 +22,13 @@ const BUFFERED: u64 = 50;
 /// Capacity of the buffer.
 const BUFFER_BYTES: u64 = BUFFERED * (LINE_BYTES as u64 + PAYLOAD_BYTES);
 
-/// An event with its texts.
+/// A recorded event with its text fields.
 struct Recorded {
     event: Event,
     texts: Vec<String>,
 }
 
-/// Returns the events of a type, and how many exceeded its rate.
+/// Returns the recorded events of a type, and the number of events that exceeded its rate.
 fn recorded(kind: EventKind) -> (Vec<Recorded>, u64) {
     let snapshot = Snapshot::parse(&recorder::copy(&SlotCounts::new()).unwrap()).unwrap();
     let mut found = Vec::new();
@@ -46,7 +46,8 @@ fn recorded(kind: EventKind) -> (Vec<Recorded>, u64) {
     (found, snapshot.over_rate(kind))
 }
 
-/// Runs a source of numbered lines into a sink that stalls for a while; returns the dropped events.
+/// Runs a source of numbered lines into a sink that stalls for a while; returns the number of
+/// dropped events.
 async fn run(when_full: WhenFull, stall: Duration) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = MemoryEndpoint::default();
@@ -57,7 +58,7 @@ async fn run(when_full: WhenFull, stall: Duration) -> u64 {
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let built = parts.build(&settings(None, false), store).unwrap();
     let running = built.start(&tokio::runtime::Handle::current());
-    // The source may begin late: the stall counts from when the buffer is full.
+    // The source may start late, so the stall begins when the buffer is full.
     let full = if when_full == WhenFull::Block { BUFFERED } else { LINES };
     wait_until(|| given.load(Ordering::Relaxed) >= full).await;
     tokio::time::sleep(stall).await;
@@ -98,6 +99,6 @@ async fn batches_waits_retries_drops_and_checkpoints_are_events() {
     assert!(drops.iter().all(|drop| drop.texts == ["out", "buffer_full"]));
     let rows: u64 = drops.iter().map(|drop| drop.event.values[2]).sum();
     assert!(!drops.is_empty());
-    // Each of these events is about one row.
+    // Each of these events represents one row.
     assert_eq!(rows + over_rate, dropped);
 }

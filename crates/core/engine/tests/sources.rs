@@ -17,7 +17,7 @@ async fn a_rate_limit_slows_a_source_and_drops_nothing() {
     let (running, endpoint) =
         start(vec![busy("app", Duration::ZERO, LINE, pace)], None, false, folder.path());
     tokio::time::sleep(Duration::from_secs(2)).await;
-    // The source may begin late.
+    // The source may start late.
     let bytes = || running.snapshot().components[0].counters.received_bytes;
     wait_until(|| bytes() >= RATE + 10 * LINE as u64).await;
     let stopped = running.stop(Duration::from_secs(30)).await;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A source that always has lines, and computes for `work` at each poll.
+/// A source that always has lines, and uses CPU time for `work` in each poll.
 struct Busy {
     origin: Arc<Origin>,
     offset: u64,
@@ -56,8 +56,8 @@ impl Source for Busy {
     }
 }
 
-/// Returns a source that emits a line of `bytes` bytes, including the line end, after `work`, again
-/// and again.
+/// Returns a source that keeps emitting lines of `bytes` bytes, including the line ending, each
+/// after `work`.
 pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     let info = SourceInfo { id: id.to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
@@ -68,7 +68,7 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     SourcePart { info, type_name: "busy", pace, queue_bytes: 0, open: Box::new(open) }
 }
 
-/// Bytes of each numbered line, including the line end.
+/// Bytes of each numbered line, including the line ending.
 pub const LINE_BYTES: usize = 10;
 
 /// A source of numbered lines, one per poll, while its sinks are ready.
@@ -104,12 +104,12 @@ impl Source for Numbered {
     }
 }
 
-/// Returns a source of numbered lines from `given` up to `lines`. It cannot read again.
+/// Returns a source of numbered lines from `given` up to `lines`. It cannot reread lines.
 pub fn numbered(given: &Arc<AtomicU64>, lines: u64) -> SourcePart {
     numbered_of(given, lines, LINE_BYTES)
 }
 
-/// Returns a source of numbered lines of this length. It cannot read again.
+/// Returns a source of numbered lines of this length. It cannot reread lines.
 pub fn numbered_of(given: &Arc<AtomicU64>, lines: u64, bytes: usize) -> SourcePart {
     let given = given.clone();
     let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
@@ -127,7 +127,7 @@ pub fn numbered_of(given: &Arc<AtomicU64>, lines: u64, bytes: usize) -> SourcePa
     }
 }
 
-/// Waits until a condition holds; fails after half a minute.
+/// Waits until a condition is true; fails after half a minute.
 pub async fn wait_until(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !holds() {
