@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A batch of `rows` lines of one character.
+/// Returns a batch of `rows` lines of one character.
 fn batch(rows: usize) -> Batch {
     let block = "x\n".repeat(rows).into_bytes();
     let mut builder = BatchBuilder::default();
@@ -97,7 +97,8 @@ fn a_tap_copies_a_bounded_number_of_events() {
     assert!(samples as f64 <= most, "{samples} samples, {most} at most: they are few");
 }
 
-/// A batch each millisecond: a copy of one event each would wake the client a thousand times a second.
+/// One batch per millisecond: copying one event each time would wake the client a thousand times a
+/// second.
 #[test]
 fn a_tap_that_has_used_up_its_allowance_copies_some_twenty_times_per_second() {
     let begun = Instant::now();
@@ -113,7 +114,7 @@ fn a_tap_that_has_used_up_its_allowance_copies_some_twenty_times_per_second() {
     assert!(copies.iter().sum::<usize>() >= 3900, "{copies:?}");
 }
 
-/// Batches of two events, 50,000 per second: a client that one copy wakes finds several.
+/// Batches of two events, 50,000 per second: a client that is woken by one copy finds several.
 #[test]
 fn copies_of_small_batches_come_some_at_once() {
     let begun = Instant::now();

@@ -13,7 +13,7 @@ fn sink() -> SinkIndex {
     SinkIndex::new(0)
 }
 
-/// A batch of lines of one digit.
+/// Returns a batch of lines of one digit.
 fn batch(rows: usize) -> Batch {
     let block: Vec<u8> = (0..rows).flat_map(|n| format!("{}\n", n % 10).into_bytes()).collect();
     let mut builder = BatchBuilder::default();
@@ -133,7 +133,7 @@ fn a_sample_that_is_not_taken_is_no_longer_counted_when_the_trace_drops() {
     assert_eq!(followed.kept.bytes.load(Ordering::Relaxed), 0);
 }
 
-/// A transform may build a new batch of the events, which are found by their ids.
+/// A transform may put the events into a new batch, in which they are found by their ids.
 #[test]
 fn events_are_found_in_a_batch_with_other_rows() {
     let followed = Followed::new(false);
@@ -173,7 +173,7 @@ fn a_delivery_is_followed_to_the_worst_outcome() {
     assert_eq!(delivery.settled.unwrap().1, Outcome::Rejected);
 }
 
-/// A stalled sink may have the payload for hours.
+/// A stalled sink may keep the payload for hours.
 #[test]
 fn a_trace_that_has_ended_takes_no_room_and_notes_nothing() {
     let followed = Followed::new(false);
