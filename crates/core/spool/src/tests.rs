@@ -57,18 +57,18 @@ fn entry_of(number: u64, bytes: usize, format: &str) -> Entry {
     }
 }
 
-/// Appends and syncs entries.
+/// Appends entries, and syncs.
 fn add(spool: &mut Spool, entries: &[Entry]) {
     entries.iter().for_each(|entry| spool.append(&entry.as_new()).expect("room"));
     spool.sync().expect("room");
 }
 
-/// Reads all unread entries.
+/// Reads and returns all unread entries.
 fn rest(spool: &mut Spool) -> Vec<Entry> {
     std::iter::from_fn(|| spool.next().expect("a readable disk")).collect()
 }
 
-/// The names in a folder, without the lock.
+/// Returns the names in a folder, except the lock's.
 fn names(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -15,7 +15,7 @@ fn open(folder: &Path) -> Spool {
     Spool::open(Box::new(Folder::open(folder).unwrap()), OPTIONS, EntryNumber(0)).unwrap()
 }
 
-/// Appends entries of some kilobytes, in several parts.
+/// Appends entries of a few kilobytes each, in several parts.
 fn fill(spool: &mut Spool) {
     for number in 0..ENTRIES {
         let meta = EntryMeta {

@@ -158,7 +158,7 @@ fn a_large_entry_has_a_segment_to_itself_and_a_format_begins_one() {
     assert_eq!(rest(&mut spool), entries[3..]);
 }
 
-/// Drops the oldest entries; returns their numbers and how many events they have.
+/// Drops the oldest entries; returns their numbers and the number of their events.
 fn drop_oldest(spool: &mut Spool) -> Option<(Vec<u64>, u64)> {
     let oldest = spool.oldest()?;
     spool.drop_oldest(&oldest);
@@ -267,7 +267,7 @@ fn an_entry_that_is_settled_before_the_sync_leaves_no_file() {
     assert!(!spool.stats().has_unread);
 }
 
-/// One thread of the engine owns the spool.
+/// The spool is owned by one thread of the engine at a time.
 #[test]
 fn a_spool_can_be_moved_to_another_thread() {
     fn moved<T: Send>() {}

@@ -1,4 +1,5 @@
-//! Power loss at every write, sync and change of a name, and a disk that is full from then on.
+//! Power loss at every write, sync and name change, and a disk that is full from that change
+//! onward.
 
 use super::disk::{Disk, Files, Replay};
 use super::model::{Driver, Promise};
@@ -8,28 +9,28 @@ use millstream_testkit_random::{Seed, TestSize};
 
 const CALLS: usize = 60;
 
-/// Workloads with a crash at every change.
+/// Number of workloads with a crash at every change.
 const CRASHED: TestSize = TestSize { gate: 30, long: 60 };
 
-/// Outcomes of each crash.
+/// Number of outcomes per crash.
 const OUTCOMES: TestSize = TestSize { gate: 5, long: 20 };
 
-/// Workloads with a kill at every change, then a start and a power loss.
+/// Number of workloads with a kill at every change, then a start and a power loss.
 const KILLED: TestSize = TestSize { gate: 20, long: 60 };
 
-/// Outcomes of each power loss after a kill.
+/// Number of outcomes of each power loss after a kill.
 const KILLED_OUTCOMES: TestSize = TestSize { gate: 3, long: 20 };
 
-/// Workloads on a disk that is full from each change on.
+/// Number of workloads whose disk is full from any of the changes onward.
 const FULL: TestSize = TestSize { gate: 4, long: 20 };
 
-/// Disks on which each operation of a start fails.
+/// Number of disks on which each operation of a start fails.
 const FAILING_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
-/// Disks that are full at a start.
+/// Number of disks that are full at a start.
 const FULL_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
-/// Disks on which each read fails.
+/// Number of disks on which each read fails.
 const FAILING_READS: TestSize = TestSize { gate: 20, long: 500 };
 
 /// Opens the files left by a crash, and opens them again after a crash of that start.
@@ -42,7 +43,7 @@ fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     let last = found.last().map_or(0, |entry| entry.meta.number.0 + 1);
     let next = spool.stats().next_number.0;
     assert!(next >= last.max(promise.settled));
-    // The spool stays in use.
+    // The spool remains in use.
     let mut promise = promise.clone();
     let more = [entry(next), entry(next + 2)];
     add(&mut spool, &more);
@@ -63,7 +64,7 @@ fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     promise.check(&rest(&mut again));
 }
 
-/// Runs a workload; if `fails`, a write fails now and then.
+/// Runs a workload; if `fails`, writes fail occasionally.
 fn run(seed: u64, fails: bool) -> Driver {
     let mut random = Rng::with_seed(seed);
     let mut driver = Driver::new();
@@ -135,8 +136,8 @@ fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
     }
 }
 
-/// Runs a workload on a disk on which, from some change on, all writes fail, or only writes that
-/// need room. After some calls there is room again.
+/// Runs a workload on a disk on which, starting with one of the changes, all writes fail, or only
+/// writes that need space. After some calls there is free space again.
 fn fill(seed: u64, full_at: usize, only_growth: bool) {
     let mut random = Rng::with_seed(seed);
     let mut driver = Driver::new();
@@ -166,7 +167,7 @@ fn a_full_disk_loses_nothing() {
     }
 }
 
-/// The state of a disk after a kill, and the entries on it.
+/// Returns the disk contents after a kill, and the entries on the disk.
 fn killed(seed: u64) -> (Files, Promise) {
     let mut driver = run(seed, false);
     driver.sync();
@@ -203,7 +204,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     }
 }
 
-/// A start needs no room.
+/// A start needs no disk space.
 #[test]
 fn a_start_succeeds_on_a_full_disk() {
     for seed in Seed::of_test_or(0).cases(FULL_STARTS) {
@@ -219,7 +220,7 @@ fn a_start_succeeds_on_a_full_disk() {
     }
 }
 
-/// An error of the disk is reported, and the call repeated.
+/// A disk error is reported, and the call is retried.
 #[test]
 fn a_failed_read_is_not_damage() {
     for seed in Seed::of_test_or(0).cases(FAILING_READS) {

@@ -24,7 +24,7 @@ fn sealed() -> (Files, Vec<Entry>) {
     (disk.files(), written)
 }
 
-/// Entries and damage found in damaged files.
+/// Entries and damage that a start finds in damaged files.
 struct FoundEntry {
     entries: Vec<Entry>,
     damage: Vec<Damage>,
@@ -100,7 +100,7 @@ fn a_cut_file_costs_what_was_behind_the_cut() {
     }
 }
 
-/// The entries of a segment, and where each ends.
+/// Returns the entries of a segment, and the end position of each.
 fn ends_in(content: &[u8]) -> Vec<(u64, u64)> {
     let mut bytes = content;
     let Ok(frame) = Frame::read(&mut bytes).unwrap() else { panic!("another version") };
@@ -110,7 +110,7 @@ fn ends_in(content: &[u8]) -> Vec<(u64, u64)> {
     ends.map(|header| (header.meta.number.0, header.end().at)).collect()
 }
 
-/// Number of damaged ranges.
+/// Number of damaged ranges to test.
 const RANGES: TestSize = TestSize { gate: 2000, long: 100_000 };
 
 #[test]
@@ -134,7 +134,7 @@ fn a_damaged_range_costs_the_entries_in_it() {
     }
 }
 
-/// Payloads with the bytes of the same or another disk buffer, or with the magic alone.
+/// Payloads with the bytes of the same or another disk buffer, or with only the magic bytes.
 #[test]
 fn an_entry_inside_a_payload_is_never_returned() {
     let (mut inner, _) = sealed();
@@ -147,7 +147,7 @@ fn an_entry_inside_a_payload_is_never_returned() {
         let mut outer = entry(3);
         outer.parts = vec![Bytes::from(payload)];
         add(&mut spool, &[entry(2), outer.clone(), entry(4)]);
-        // A payload with the beginning of its file.
+        // A payload that contains the beginning of the file it is in.
         let own: Vec<u8> = disk.files().contents.concat();
         let mut copy = entry(5);
         copy.parts = vec![Bytes::from(own)];
@@ -158,7 +158,7 @@ fn an_entry_inside_a_payload_is_never_returned() {
             for at in 0..inner.of(&name).len() {
                 let mut changed = inner.clone();
                 changed.of_mut(&name)[at] ^= 0x10;
-                // The header of the segment, which has the salt, is damaged as well.
+                // The segment header, which contains the salt, is damaged as well.
                 for is_header_damaged in [false, true] {
                     changed.of_mut(&name)[0] ^= u8::from(is_header_damaged && at > 0);
                     let found = find(changed.clone());
@@ -169,7 +169,7 @@ fn an_entry_inside_a_payload_is_never_returned() {
     }
 }
 
-/// The bytes of another disk buffer, at their position in its file.
+/// The bytes of another disk buffer, at the same position as in its file.
 #[test]
 fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     let (other, _) = sealed();
@@ -192,13 +192,13 @@ fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     add(&mut disk.open(0).unwrap(), &[outer.clone(), entry(4)]);
     let mut files = disk.files();
     let name = files.segments().swap_remove(0);
-    // The length of the entry is no longer known.
+    // The length of the entry is unknown from now on.
     files.of_mut(&name)[zeros - 90] ^= 1;
     assert_eq!(&files.of(&name)[from..from + 8], crate::format::ENTRY_MAGIC);
     assert_eq!(missing(&find(files), &[outer, entry(4)]), [0]);
 }
 
-/// The file of another spool under the name of a segment, and one segment under two names.
+/// A file of another spool under a segment name, and one segment under two names.
 #[test]
 fn a_copied_segment_is_returned_once() {
     let (mut files, written) = sealed();
@@ -207,7 +207,7 @@ fn a_copied_segment_is_returned_once() {
     files.contents.push(copy);
     files.names.insert("00000000000000000099.spool".to_owned(), files.contents.len() - 1);
     assert_eq!(missing(&find(files.clone()), &written), [0; 0]);
-    // The name is free for a segment that begins with this number.
+    // The name is unused, so a segment that begins with this number can get it.
     let disk = Disk::of(files);
     let mut spool = disk.open(0).unwrap();
     assert_eq!(spool.stats().next_number, EntryNumber(8));

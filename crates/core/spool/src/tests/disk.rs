@@ -1,5 +1,5 @@
-//! A disk that loses power: writes since the last sync, and changes of file names, may be kept,
-//! lost, or kept in part.
+//! A disk that loses power: writes since the last sync, and name changes, may be kept, lost, or
+//! kept in part.
 
 use super::*;
 use fastrand::Rng;
@@ -26,17 +26,17 @@ pub struct Files {
 }
 
 impl Files {
-    /// The content of a file.
+    /// Returns the content of a file.
     pub fn of(&self, name: &str) -> &Vec<u8> {
         &self.contents[self.names[name]]
     }
 
-    /// The content of a file, to be changed.
+    /// Returns the content of a file for modification.
     pub fn of_mut(&mut self, name: &str) -> &mut Vec<u8> {
         &mut self.contents[self.names[name]]
     }
 
-    /// The names of all segments.
+    /// Returns the names of all segments.
     pub fn segments(&self) -> Vec<String> {
         self.names.keys().filter(|name| name.ends_with(".spool")).cloned().collect()
     }
@@ -73,7 +73,7 @@ impl Files {
     }
 }
 
-/// A change of the disk.
+/// A change to the disk.
 #[derive(Clone, Debug)]
 pub enum Change {
     Write(Inode, usize, Vec<u8>),
@@ -108,11 +108,12 @@ impl Change {
 struct State {
     files: Files,
     changes: Vec<Change>,
-    /// Number of changes that were tried, including failed ones.
+    /// Number of attempted changes, including failed ones.
     tried: usize,
     /// Number of the only change that fails.
     fails_at: Option<usize>,
-    /// Number of the first failing change, from which all fail, or only those that need room.
+    /// Number of the first failing change; all later changes fail too, or only those that need
+    /// space.
     full_at: Option<(usize, bool)>,
     reads: usize,
     /// Number of the read that fails.
@@ -124,7 +125,7 @@ struct State {
 pub struct Disk(Arc<Mutex<State>>);
 
 impl Disk {
-    /// A disk on which `files` are durable.
+    /// Returns a disk on which `files` are durable.
     pub fn of(files: Files) -> Disk {
         Disk(Arc::new(Mutex::new(State { files, ..State::default() })))
     }
@@ -133,7 +134,7 @@ impl Disk {
         self.0.lock()
     }
 
-    /// Opens a spool without a record of entries after `settled`.
+    /// Opens a spool with a record of entries before `settled` only.
     pub fn open(&self, settled: u64) -> Result<Spool, SpoolError> {
         self.open_recorded(EntryNumber(settled).into())
     }
@@ -143,27 +144,27 @@ impl Disk {
         Spool::open(Box::new(self.clone()), SMALL, record)
     }
 
-    /// The files as a program reads them now.
+    /// Returns the files as a program would read them now.
     pub fn files(&self) -> Files {
         self.state().files.clone()
     }
 
-    /// All changes so far.
+    /// Returns all changes so far.
     pub fn changes(&self) -> Vec<Change> {
         self.state().changes.clone()
     }
 
-    /// Number of changes so far.
+    /// Returns the number of changes so far.
     pub fn len(&self) -> usize {
         self.state().changes.len()
     }
 
-    /// Number of changes that were tried so far.
+    /// Returns the number of attempted changes so far.
     pub fn tried(&self) -> usize {
         self.state().tried
     }
 
-    /// Number of reads so far.
+    /// Returns the number of reads so far.
     pub fn reads(&self) -> usize {
         self.state().reads
     }
@@ -173,12 +174,13 @@ impl Disk {
         self.state().fails_at = Some(number);
     }
 
-    /// Makes this change and all later changes fail; with `only_growth`, only those that need room.
+    /// Makes this change and all later changes fail; with `only_growth`, only those that need
+    /// space.
     pub fn fill_at(&self, number: usize, only_growth: bool) {
         self.state().full_at = Some((number, only_growth));
     }
 
-    /// Makes all changes and reads possible again.
+    /// Lets all changes and reads succeed again.
     pub fn heal(&self) {
         let mut state = self.state();
         state.full_at = None;
@@ -311,7 +313,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A disk on which `files` are durable.
+    /// Returns a replay that starts with `files` durable.
     pub fn new(files: Files) -> Replay {
         Replay { durable: files, since: Vec::new() }
     }

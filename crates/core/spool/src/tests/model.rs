@@ -1,4 +1,4 @@
-//! Random calls compared with a plain model, with writes that fail.
+//! Random calls, compared with a simple model, while writes fail.
 
 use super::disk::Disk;
 use super::*;
@@ -6,13 +6,13 @@ use fastrand::Rng;
 use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeSet;
 
-/// Workloads without failures.
+/// Number of workloads without failures.
 const WORKLOADS: TestSize = TestSize { gate: 150, long: 10_000 };
 
-/// Workloads in which writes fail.
+/// Number of workloads in which writes fail.
 const FAILING: TestSize = TestSize { gate: 150, long: 10_000 };
 
-/// The state that a spool has promised to keep.
+/// The state that a spool has promised to preserve.
 #[derive(Clone, Debug, Default)]
 pub struct Promise {
     /// Entries that were synced, and neither released nor dropped.
@@ -24,7 +24,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Returns a possible record of a checkpoint store.
+    /// Returns a record that a checkpoint store could contain.
     pub fn record(&self) -> SpoolRecord {
         let owed = self.synced.range(self.settled..);
         let end = owed.clone().last().map_or(self.settled, |last| last + 1);
@@ -67,21 +67,21 @@ impl Promise {
 pub struct Driver {
     pub disk: Disk,
     spool: Option<Spool>,
-    /// Entries that were appended since the last sync, or must be appended again.
+    /// Entries that were appended since the last sync, or must be reappended.
     unsynced: Vec<u64>,
-    /// Number of these entries that the spool has.
+    /// Number of these entries that the spool contains.
     appended: usize,
     unread_from: u64,
     next_number: u64,
     promise: Promise,
-    /// Promises, each with the number of changes from which it holds.
+    /// Promises, each with the number of changes after which it applies.
     pub promises: Vec<(usize, Promise)>,
-    /// Whether writes fail, so that the end of a segment may be seen as damaged.
+    /// Whether writes fail, in which case the end of a segment may look damaged.
     pub fails: bool,
 }
 
 impl Driver {
-    /// A spool on an empty disk.
+    /// Creates a spool on an empty disk.
     pub fn new() -> Driver {
         let disk = Disk::default();
         Driver {
@@ -97,7 +97,7 @@ impl Driver {
         }
     }
 
-    /// The current promise.
+    /// Returns the current promise.
     pub fn promise(&self) -> &Promise {
         &self.promise
     }
@@ -122,7 +122,7 @@ impl Driver {
         self.promises.push((self.disk.len(), self.promise.clone()));
     }
 
-    /// Notes the promise that holds while a call runs.
+    /// Notes the promise that applies while a call runs.
     fn during(&mut self, promise: Promise) {
         self.promises.push((self.disk.len(), promise));
     }
@@ -148,7 +148,7 @@ impl Driver {
         Ok(())
     }
 
-    /// After a failure all entries since the last sync are appended again, except an entry that was
+    /// After a failure, all entries since the last sync are reappended, except an entry that was
     /// delivered from memory.
     fn failed_if_error(&mut self, done: &io::Result<()>) {
         if done.is_err() {
@@ -175,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// The unread entries.
+    /// Returns the numbers of the unread entries.
     fn unread(&self) -> impl Iterator<Item = u64> {
         let from = self.unread_from.max(self.promise.settled);
         self.promise.synced.range(from..).copied()
@@ -204,7 +204,7 @@ impl Driver {
     }
 
     fn release(&mut self, random: &mut Rng) {
-        // The limit is usually after the entries that were read, and sometimes later, because
+        // The limit is usually just after the entries that were read, and sometimes later, because
         // unsynced entries may also have been delivered.
         let limit = if random.u32(..5) == 0 { self.next_number } else { self.unread_from };
         let settled = random.u64(self.promise.settled..=limit.max(self.promise.settled));
@@ -240,7 +240,7 @@ impl Driver {
         assert!(kept.into_iter().all(reads), "the others can be read, also again");
     }
 
-    /// Opens the spool again; unsynced entries may be there.
+    /// Reopens the spool; unsynced entries may still exist.
     fn reopen(&mut self) {
         if let Some(mut spool) = self.spool.take()
             && self.next_number.is_multiple_of(2)

@@ -5,7 +5,8 @@ use super::*;
 
 const ENTRIES: u64 = 8;
 
-/// Three segments with all entries; the last one with a footer if the agent was stopped.
+/// Returns the files of three segments with all entries; the last segment has a footer if the agent
+/// was stopped.
 fn written(is_stopped: bool) -> Files {
     let disk = Disk::default();
     let mut spool = disk.open(0).unwrap();
@@ -23,7 +24,7 @@ fn events(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.map(|number| entry(number).meta.events).sum()
 }
 
-/// A record of the entries from `settled` to `end`.
+/// Returns a record of the entries from `settled` to `end`.
 fn record(settled: u64, end: u64) -> SpoolRecord {
     SpoolRecord {
         settled: EntryNumber(settled),
@@ -56,8 +57,8 @@ fn check(left: &Files, record: SpoolRecord) -> Files {
     disk.files()
 }
 
-/// Records with each position of the delivered entries and each end; a record may be older than the
-/// files.
+/// Returns records for each position of the delivered entries and each end; a record may be older
+/// than the files.
 fn records() -> impl Iterator<Item = SpoolRecord> {
     let ends = |settled: u64| (settled..=ENTRIES).map(move |end| record(settled, end));
     (0..=ENTRIES).flat_map(ends)
