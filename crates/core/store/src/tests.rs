@@ -71,7 +71,7 @@ fn committed_data_survives_a_restart() {
     assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
 }
 
-/// A release without the records moves only the position.
+/// A release without records only moves the position.
 #[test]
 fn a_record_of_a_disk_buffer_at_another_position_is_void() {
     let folder = folder();
@@ -211,7 +211,7 @@ fn a_panic_in_the_library_is_an_error_and_the_database_is_reopened() {
     assert_eq!(checkpoint(&store), 42);
 }
 
-/// A database that was truncated or removed is as bad as a corrupt one.
+/// A truncated or deleted database is treated like a corrupt one.
 #[test]
 fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     for is_missing in [false, true] {
@@ -257,7 +257,7 @@ fn if_everything_is_lost_every_source_counts_as_having_run() {
     assert_eq!(store.of_source("new").origins().unwrap(), (vec![], false), "added after a stop");
 }
 
-/// A store of a release without a copy.
+/// A store that was written by a release without a second copy.
 #[test]
 fn a_missing_copy_is_written_at_startup() {
     let folder = folder();

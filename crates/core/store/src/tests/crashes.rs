@@ -10,22 +10,22 @@ use std::sync::Arc;
 
 const CALLS: u64 = 70;
 
-/// Workloads with a crash at every change.
+/// Number of workloads with a crash at every change.
 const CRASHED: TestSize = TestSize { gate: 3, long: 20 };
 
-/// Outcomes of each crash.
+/// Number of outcomes per crash.
 const OUTCOMES: TestSize = TestSize { gate: 4, long: 20 };
 
-/// Workloads in which a change fails.
+/// Number of workloads in which a change fails.
 const FAILING: TestSize = TestSize { gate: 3, long: 20 };
 
 /// Distance between two failing changes.
 const FAILING_STRIDE: TestSize = TestSize { gate: 7, long: 1 };
 
-/// Changes of a disk, with the promises that the store made meanwhile.
+/// Changes to a disk, with the promises that the store made meanwhile.
 struct Run {
     changes: Vec<(Name, Change)>,
-    /// Contents that are durable from a number of changes on: the number when the call returned.
+    /// Promised contents, each with the number of changes at which the promise was made.
     promises: Vec<(usize, Contents)>,
 }
 
@@ -45,8 +45,8 @@ impl Run {
         Run { changes: disk.changes(), promises }
     }
 
-    /// Returns the allowed contents after a crash behind `changes`: the promised contents, or the
-    /// contents that the call in progress was about to promise.
+    /// Returns the allowed contents after a crash that follows `changes` changes: the promised
+    /// contents, or the contents that the active call was about to promise.
     fn allowed(&self, changes: usize) -> [&Contents; 2] {
         let returned = self.promises.partition_point(|(at, _)| *at <= changes);
         let begun = returned.min(self.promises.len() - 1);
@@ -54,12 +54,13 @@ impl Run {
     }
 }
 
-/// Restarts after a crash that also lost the database: the second copy has every promised id.
+/// Restarts after a crash in which the database was also lost: the second copy contains every
+/// promised id.
 fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: &Path) {
     left.of(Name::Database).clear();
     let found = Contents::of(&Arc::new(Disk::of(left).open(data_dir).unwrap()));
     let [promised, begun] = allowed.map(|contents| &contents.origins);
-    // An origin that is being forgotten may be gone.
+    // An origin may be missing while it is being removed.
     let mut ids = promised.keys().filter(|id| begun.contains_key(id));
     assert!(
         ids.all(|id| found.origins.contains_key(id)),
@@ -69,7 +70,7 @@ fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: 
     assert!(ran, "found {found:#?}, these ran: {:?}", allowed[0].sources);
 }
 
-/// Restarts after a crash, and restarts again after a crash of the first restart.
+/// Restarts after a crash, then again after a crash during that restart.
 fn restart(left: Files, allowed: [&Contents; 2], random: &mut Rng, data_dir: &Path) {
     let disk = Disk::of(left.clone());
     let store = Arc::new(disk.open(data_dir).unwrap());
@@ -108,14 +109,14 @@ fn durable_data_survives_a_crash_at_any_write() {
     }
 }
 
-/// A disk that is full, or fails, for a moment.
+/// A disk that is full, or fails, for a short time.
 #[test]
 fn durable_data_survives_a_failed_write() {
     let folder = memory_folder();
     let stride = FAILING_STRIDE.per_case() as usize;
     for seed in Seed::of_test_or(0).cases(FAILING) {
         let changes = Run::new(&mut Rng::with_seed(seed), folder.path()).changes.len();
-        // The first changes create the database; a start that fails there is refused.
+        // The first changes create the database; if one of them fails, the start fails.
         let first = {
             let disk = Disk::default();
             drop(disk.open(folder.path()).unwrap());
@@ -171,7 +172,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
                 assert_eq!(&Contents::of(&store), expected, "number {number} failed");
                 assert_eq!(disk.set_aside(), 0, "number {number} failed");
             }
-            // From here on all writes fail.
+            // From now on, all writes fail.
             let disk = Disk::of(left.clone());
             disk.fill_at(number);
             drop(disk.open(folder.path()));

@@ -1,6 +1,6 @@
-//! Any byte of the database or of the second copy of the identities flipped, and either file
-//! truncated at any length. In each case the store opens, has every durable id, and returns only
-//! values that were committed at their key.
+//! Any byte of the database or of the second copy of the identities is flipped, or either file is
+//! truncated at any length. In each case the store opens, contains every durable id, and returns
+//! only values that were committed under their key.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
@@ -17,8 +17,7 @@ const CALLS: u64 = 100;
 /// The start of a file with its roots, in which every byte is flipped.
 const HEADER_BYTES: usize = 512;
 
-/// The files of a store, their contents, and every pair of key and value that was ever stored, as
-/// text.
+/// The files of a store, their contents, and every key-value pair that was ever stored, as text.
 struct Undamaged {
     files: Files,
     durable: Contents,
@@ -41,7 +40,7 @@ impl Undamaged {
         Undamaged { files: disk.files(), durable: expected.durable, known }
     }
 
-    /// Opens files of which one is corrupt, reads them, and works with them.
+    /// Opens files of which one is corrupt, and reads and writes them.
     fn survives(&self, files: Files, damaged: Name, data_dir: &Path) {
         let disk = Disk::of(files);
         let store = Arc::new(disk.open(data_dir).unwrap());
@@ -128,8 +127,8 @@ fn truncating_either_file_loses_no_id() {
     }
 }
 
-/// One page of the database and any byte of the copy: the intact part of the copy is known, and
-/// sources do not treat their files as on a first start.
+/// One page of the database and any byte of the copy are damaged: the intact part of the copy is
+/// used, and sources do not treat their files as on a first start.
 #[test]
 fn damage_to_both_files_loses_only_the_damaged_ids() {
     let folder = memory_folder();

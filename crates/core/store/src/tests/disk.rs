@@ -30,12 +30,12 @@ impl Name {
     }
 }
 
-/// The contents of the files; a missing one is empty.
+/// The contents of the files; a missing file is empty.
 #[derive(Clone, Debug, Default)]
 pub struct Files([Vec<u8>; 3]);
 
 impl Files {
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub fn of(&mut self, name: Name) -> &mut Vec<u8> {
         &mut self.0[name as usize]
     }
@@ -55,7 +55,7 @@ impl Files {
     }
 }
 
-/// A change of a file.
+/// A change to a file.
 #[derive(Clone, Debug)]
 pub enum Change {
     Write(usize, Vec<u8>),
@@ -72,7 +72,7 @@ struct State {
     changes: Vec<(Name, Change)>,
     /// Number of the only change that fails, from 0.
     fails_at: Option<usize>,
-    /// Number of the first failing change, from which all fail, from 0.
+    /// Number of the first failing change, from 0; all later changes fail too.
     full_at: Option<usize>,
     reads: usize,
     /// Number of the read that fails, from 0.
@@ -87,7 +87,7 @@ struct State {
 pub struct Disk(Arc<Mutex<State>>);
 
 impl Disk {
-    /// A disk on which `files` are durable.
+    /// Returns a disk on which `files` are durable.
     pub fn of(files: Files) -> Disk {
         Disk(Arc::new(Mutex::new(State { files, ..State::default() })))
     }
@@ -242,14 +242,14 @@ impl StorageBackend for Disk {
     }
 }
 
-/// The disk while changes are replayed.
+/// The state of the disk while changes are replayed.
 pub struct Replay {
     durable: Files,
     since: Vec<(Name, Change)>,
 }
 
 impl Replay {
-    /// A disk on which `files` are durable.
+    /// Returns a replay that starts with `files` durable.
     pub fn new(files: Files) -> Replay {
         Replay { durable: files, since: Vec::new() }
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::tests::disk::Files;
 use std::os::unix::fs::MetadataExt;
 
-/// A store with one file and a checkpoint.
+/// Creates a store with one file and a checkpoint.
 fn used(disk: &Disk, data_dir: &Path) -> Arc<Store> {
     let store = Arc::new(disk.open(data_dir).unwrap());
     store.of_source("app").keep(&[(OriginId(3), b"file".to_vec())]).unwrap();
@@ -47,7 +47,7 @@ fn a_failed_commit_is_retried_and_reported() {
     assert_eq!(checkpoint_in(disk.files()), 44);
 }
 
-/// A source cannot save an id, and then has no id to save.
+/// A source cannot save an id, so afterwards it has no id to save.
 #[test]
 fn an_error_clears_once_the_disk_has_space() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -71,7 +71,7 @@ fn a_read_failure_is_an_error_instead_of_an_empty_result() {
     let store = used(&disk, folder.path());
     store.keep_lane(&"out".into(), 0, b"state".to_vec()).unwrap();
     let before = Contents::of(&store);
-    // From here on the file must be reopened.
+    // From now on, the file must be reopened.
     disk.fill_at(0);
     assert!(commit_at(&store, 42).is_err());
     disk.fail_reads(true);
@@ -142,7 +142,7 @@ fn the_database_preallocates_its_blocks_and_keeps_them() {
     assert!(after >= length, "{after} bytes are allocated, {allocated} were before");
 }
 
-/// The file with the process id needs no space either.
+/// The file with the process id does not need disk space either.
 #[test]
 fn the_lock_names_its_owner() {
     let folder = folder();
