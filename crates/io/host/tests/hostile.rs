@@ -168,7 +168,7 @@ fn the_number_of_process_names_is_bounded() {
     };
     assert_eq!((names(&readings), count(&readings, Reason::Malformed)), (1000, 1));
     name_all(&|_| "same".into());
-    // Names without a process are evicted.
+    // Names without a process are removed.
     collect(&mut host);
     let readings = collect(&mut host);
     assert_eq!(
@@ -245,7 +245,7 @@ fn a_hung_file_system_is_omitted_until_it_responds() {
         opened: Condvar::new(),
         queried: Mutex::default(),
     });
-    // The timeout is long enough for the others to respond on a busy host.
+    // The timeout is long enough for the other paths to respond on a busy host.
     let mut host = gate.host(&tree(), Duration::from_secs(3));
     for collection in 0..3 {
         let readings = collect(&mut host);
@@ -288,7 +288,7 @@ fn hung_file_systems_block_a_bounded_number_of_threads() {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
     }
-    // On a busy host, a thread may begin after its time is over.
+    // On a busy host, a thread may start after its time limit.
     let begun = Instant::now();
     while gate.queried.lock().len() < 8 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(2));

@@ -113,7 +113,7 @@ pub fn group(options: Options) -> Vec<String> {
     lines(&readings)
 }
 
-/// Counts the faults of a reason.
+/// Counts the faults with this reason.
 pub fn count(readings: &Readings, reason: Reason) -> usize {
     readings.faults.iter().filter(|fault| fault.reason == reason).count()
 }
