@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Calls of an operator.
+/// Number of calls to an operator.
 const CALLS: TestSize = TestSize { gate: 100_000, long: 2_000_000 };
 
-/// Number of operators that replace another one.
+/// Number of operators that replace another operator.
 const REPLACED: TestSize = TestSize { gate: 300, long: 6000 };
 
 /// Returns statistics after a full collection, which also unloads classes.
@@ -47,7 +47,7 @@ fn operators_that_are_replaced_under_load_are_unloaded() {
     let before = collected();
     replace(REPLACED.count());
     let after = collected();
-    // The JDK loads fewer classes meanwhile than one class per operator.
+    // The JDK itself loads fewer classes meanwhile than one per operator.
     assert!(after.classes < before.classes + 100, "{before:?}, {after:?}");
     assert!(after.heap_used < before.heap_used + (2 << 20), "{before:?}, {after:?}");
     assert!(after.non_heap_used < before.non_heap_used + (8 << 20), "{before:?}, {after:?}");
@@ -74,7 +74,7 @@ fn load(current: &Mutex<Operator>, stop: &AtomicBool) {
         let operator = current.lock().clone();
         let answer = batch.call(&operator);
         assert_eq!((answer.dropped.len(), answer.failed.len()), (1, 1));
-        // Without a pause, four threads would leave no processor to the compiler.
+        // Without a pause, four threads would leave no processor for the compiler.
         thread::sleep(Duration::from_micros(500));
     }
 }

@@ -5,7 +5,7 @@ use millstream_jvm::{Jvm, JvmOptions, StartError};
 use std::path::Path;
 use std::process::Output;
 
-/// Calls a test with each Java, and with the JVM inside the process and in a separate one.
+/// Runs a test on each Java, with the JVM inside the process and in a separate one.
 fn each(test: impl Fn(&Path, Mode)) {
     for home in homes() {
         MODES.iter().for_each(|mode| test(&home, *mode));
@@ -65,7 +65,7 @@ fn calls_pass_the_checks_of_jni_on_every_java() {
     each(|home, mode| check_jni(&child_in(mode, home, "cases::", 2, &["-Xcheck:jni"])));
 }
 
-/// Checks that the JVM found no incorrect use of JNI, such as too many references.
+/// Checks that the JVM detected no incorrect use of JNI, such as too many references.
 fn check_jni(output: &Output) {
     let text = check(output);
     for word in ["WARNING", "FATAL", "Warning:", "warning:"] {

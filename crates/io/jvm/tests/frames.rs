@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 /// Time after which a condition fails, sufficient for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// CPU time during which profiles are taken while classes come and go: two to three thousand samples.
+/// CPU time during which profiles are taken while classes come and go: enough for two to three
+/// thousand samples.
 const CLASSES_CPU_TIME: Duration = Duration::from_secs(3);
 
-/// Returns the CPU time of the process. A profile has as many samples on a busy host if the test
-/// waits for CPU time.
+/// Returns the CPU time of the process. If a test waits for CPU time, a profile contains the same
+/// number of samples on a busy host.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -38,14 +39,14 @@ fn is_java(address: u64) -> bool {
     MethodAddress::of(address).is_some()
 }
 
-/// Number of samples of a thread.
+/// Sample counts of a thread.
 #[derive(Debug, Default)]
 struct Samples {
     all: u64,
-    /// Samples with the method.
+    /// Samples that contain the method.
     found: u64,
-    /// Samples of the component with the method, the Rust functions that called it, and their
-    /// callers.
+    /// Samples of the component that contain the method, the Rust functions that called it, and
+    /// their callers.
     whole: u64,
 }
 
@@ -94,7 +95,7 @@ fn allocations_are_those_of_the_operator() {
     let interval = Duration::from_millis(10);
     let settings = Settings { event: Event::Alloc, interval, buffer_bytes: 1 << 20 };
     let session = millstream_profiler::start(settings).unwrap();
-    // The JVM starts to sample in the next round.
+    // The JVM begins sampling in the next round.
     thread::sleep(Duration::from_millis(500));
     let allocating = thread::Builder::new().name("allocating".to_owned()).spawn(move || {
         let _entered = Component::named("allocating").enter();
@@ -112,7 +113,7 @@ fn allocations_are_those_of_the_operator() {
 fn a_profile_that_begins_before_the_jvm_has_its_frames() {
     let session = start();
     let operator = operator();
-    // Methods have ids from the next round on.
+    // Methods get ids in the next round.
     let (begun, mut is_found) = (Instant::now(), false);
     while !is_found {
         assert!(begun.elapsed() < PATIENCE, "no profile has the method");

@@ -4,7 +4,7 @@ use crate::support::{Batch, operator, options};
 use millstream_jvm::{HeapSize, Jvm};
 use std::time::{Duration, Instant};
 
-/// Maximum time until a garbage collector has returned memory. Some collectors return it on another
+/// Maximum time until a garbage collector returns memory. Some collectors return it on another
 /// thread.
 const RETURN_TIME: Duration = Duration::from_secs(20);
 
@@ -13,7 +13,7 @@ fn jvm() -> Jvm {
     Jvm::start(&options()).unwrap()
 }
 
-/// Fills the heap with garbage, and returns the bytes that are backed by memory.
+/// Fills the heap with garbage, and returns the size of the heap's committed memory.
 fn fill() -> u64 {
     Batch::new(&["garbage"]).call(&operator());
     jvm().stats().unwrap().heap_committed
@@ -38,7 +38,7 @@ fn a_tight_heap_returns_memory_and_a_relaxed_one_keeps_it() {
     assert!(fill() > tight.committed, "it grows again");
 }
 
-/// Options of the user may disable the collections that the agent requests.
+/// User-defined options may disable the collections that the agent requests.
 #[test]
 #[ignore = "run by every_java"]
 fn ignoring_a_request_to_collect_is_seen() {

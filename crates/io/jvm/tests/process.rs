@@ -1,4 +1,4 @@
-//! A JVM in a separate process that ends in different ways.
+//! A JVM in a separate process that exits in different ways.
 
 use millstream_jvm::serve_process;
 
@@ -18,11 +18,11 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Pause of a thread that calls an operator all the time.
+    /// Pause of a thread that keeps calling an operator.
     const BETWEEN_CALLS: Duration = Duration::from_millis(1);
 
-    /// Returns the process of the current test: those of others would wait longer and longer before
-    /// they start again.
+    /// Returns the process of the current test. Processes of other tests would wait longer and
+    /// longer before each restart.
     fn process() -> JvmProcess {
         thread_local! {
             static PROCESS: OnceCell<JvmProcess> = const { OnceCell::new() };
@@ -144,7 +144,7 @@ mod tests {
         check(&operator, "after");
     }
 
-    /// The classes of the script come from the first child. The compiler alone has thousands of
+    /// The classes of the script come from the first child. The compiler alone loads thousands of
     /// classes.
     #[test]
     #[ignore = "run by every_java"]
@@ -241,7 +241,7 @@ mod tests {
             operator.let_go();
             let error = call.join().unwrap().unwrap_err();
             assert!(error.to_string().contains("operators.jar"), "{error}");
-            // Calls succeed after the process can start.
+            // Calls succeed once the process can start.
             let call = scope.spawn(|| check(&operator, "after"));
             std::fs::copy(options().jar.unwrap(), &jar).unwrap();
             call.join().unwrap();
@@ -290,11 +290,11 @@ mod tests {
         own.open_files = Some(200);
         let is_root = rustix::process::geteuid().is_root();
         own.user = is_root.then(|| "nobody".to_owned());
-        // A descriptor that the child inherits by mistake.
+        // A descriptor that the child could inherit by mistake.
         let leaked = std::fs::File::open("/etc/hostname").unwrap();
         rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
         let process = JvmProcess::open("limited", &own);
-        // The new user may be unable to read the files that this user has built.
+        // The new user may be unable to read the files that the current user built.
         let Ok(process) = process else { return eprintln!("{:?}", process.err()) };
         let pid = process.state().pid.unwrap();
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     fn without_descriptors_calls_fail_and_then_succeed() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let operator = operator();
-        // A new child has no connections yet. The connection of this call gets little memory.
+        // A new child has no connections yet. The connection for this call gets little memory.
         send(Signal::KILL);
         let mut small = Batch::new(&["keep"]);
         small.output_bytes_max = 1 << 20;

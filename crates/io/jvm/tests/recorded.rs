@@ -1,4 +1,4 @@
-//! Events about the past activity of JVMs.
+//! Events about the activity of JVMs.
 
 use crate::support::{Java, Mode, jvm, mode, options};
 use millstream_jvm::{Chunk, Collector, CollectorSpec, Deliver, RuleSource, Taken};
@@ -16,10 +16,10 @@ const RECORDING_BYTES: u64 = 4 << 20;
 /// Maximum time until an event is recorded, sufficient for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Maximum time by which an event may seem to begin too early, because Java provides milliseconds.
+/// Maximum time by which an event may seem to begin too early, because Java reports milliseconds.
 const INEXACT: Duration = Duration::from_millis(10);
 
-/// A recorded event: numbers and texts of its fields, in order.
+/// A recorded event: the numbers and texts in its fields, in order.
 #[derive(Debug)]
 struct Recorded {
     start_ticks: u64,
@@ -28,7 +28,7 @@ struct Recorded {
     texts: Vec<String>,
 }
 
-/// Records from the first call on.
+/// Starts recording at the first call.
 fn start() {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
@@ -57,7 +57,7 @@ fn recorded(kind: EventKind) -> Vec<Recorded> {
     found
 }
 
-/// Asks the JVM until the event is recorded, and returns it.
+/// Queries the JVM until the event is recorded, and returns the event.
 fn wait_for(
     kind: EventKind,
     ask: impl Fn(&Java),
@@ -109,7 +109,7 @@ fn a_collection_is_recorded_when_the_heap_is_relaxed() {
     check_collection(|java| _ = java.relax_heap().unwrap());
 }
 
-/// Takes every chunk.
+/// Accepts every chunk.
 struct Sink;
 
 impl Deliver for Sink {
@@ -122,7 +122,7 @@ impl Deliver for Sink {
     }
 }
 
-/// Starts to call a script once an hour.
+/// Starts a collector that calls a script once an hour.
 fn collect(component: &str, script: &str, timeout_ms: u64) -> Collector {
     let spec = CollectorSpec {
         component: component.to_owned(),
@@ -138,7 +138,8 @@ fn collect(component: &str, script: &str, timeout_ms: u64) -> Collector {
     collector
 }
 
-/// Returns the recorded call of a collector: the outcome, the number of events, and their bytes.
+/// Returns the recorded call of a collector: the outcome, the number of events, and their size in
+/// bytes.
 fn call_of(component: &str) -> (String, [u64; 2]) {
     let ask = |java: &Java| _ = java.collector_stats().unwrap();
     let event = wait_for(EventKind::JvmCall, ask, |event| event.texts[0] == component);

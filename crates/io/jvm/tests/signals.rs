@@ -15,7 +15,7 @@ extern "C" fn count(signal: libc::c_int) {
 fn install(signals: &[libc::c_int]) {
     for signal in signals {
         let handler = count as *const () as libc::sighandler_t;
-        // SAFETY: the handler only changes an atomic number.
+        // SAFETY: the handler only modifies an atomic number.
         assert_ne!(unsafe { libc::signal(*signal, handler) }, libc::SIG_ERR);
     }
 }
@@ -24,7 +24,7 @@ fn install(signals: &[libc::c_int]) {
 fn send(signals: &[libc::c_int]) {
     RECEIVED.store(0, Ordering::SeqCst);
     for signal in signals {
-        // SAFETY: a signal to this process, whose handler is `count`.
+        // SAFETY: this process receives the signal, and `count` handles it.
         assert_eq!(unsafe { libc::kill(libc::getpid(), *signal) }, 0);
         while RECEIVED.load(Ordering::SeqCst) & 1 << signal == 0 {
             thread::sleep(Duration::from_millis(1));

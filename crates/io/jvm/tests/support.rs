@@ -1,4 +1,4 @@
-//! Builds the jars, runs this binary again with a JVM, and makes batches.
+//! Builds the jars, reruns this binary with a JVM, and creates batches.
 
 use millstream_columns::{Cell, Kind};
 use millstream_jvm::{
@@ -14,13 +14,13 @@ use std::ptr;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
-/// Environment variable with the home of Java, for a process that runs ignored tests.
+/// Environment variable with the Java home, for a process that runs ignored tests.
 const HOME: &str = "MILLSTREAM_TEST_JAVA_HOME";
-/// Environment variable with additional options of its JVM, one per line.
+/// Environment variable with additional JVM options of such a process, one per line.
 const OPTIONS: &str = "MILLSTREAM_TEST_JVM_OPTIONS";
 /// Environment variable that is set if the JVM of such a process runs in another process.
 const IN_PROCESS: &str = "MILLSTREAM_TEST_IN_PROCESS";
-/// The jar with the operator `Commands`.
+/// Environment variable with the jar that contains the operator `Commands`.
 const OPERATORS: &str = "MILLSTREAM_TEST_OPERATORS";
 
 const HEAP_BYTES: u64 = 96 << 20;
@@ -29,7 +29,7 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the homes of all suitable versions of Java, each once.
+/// Returns the homes of all suitable Java versions, without duplicates.
 pub fn homes() -> Vec<PathBuf> {
     let entries = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let mut homes: Vec<PathBuf> = entries
@@ -60,7 +60,7 @@ fn java() -> &'static Path {
     })
 }
 
-/// Returns the jar with the operators' runtime.
+/// Returns the jar with the operator runtime.
 pub fn runtime() -> PathBuf {
     java().join("operators/target/millstream-operators.jar")
 }
@@ -73,7 +73,7 @@ fn operators() -> PathBuf {
 /// The location of the JVM in ignored tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In the process of the tests.
+    /// In the test process.
     Inside,
     /// In a separate process.
     Process,
@@ -105,7 +105,7 @@ pub fn check(output: &Output) -> String {
     text.into_owned()
 }
 
-/// Returns the options of a child.
+/// Returns the JVM options of a child.
 pub fn options() -> JvmOptions {
     let options = std::env::var(OPTIONS).unwrap_or_default();
     JvmOptions {
@@ -209,9 +209,9 @@ pub fn jvm() -> Java {
     }
 }
 
-/// Makes this process end like the agent, without the destructors of the JVM's library: threads of
-/// the JVM still run during these destructors, and may crash. The function that is registered last
-/// runs first.
+/// Makes this process exit like the agent, without running the destructors of the JVM's library:
+/// threads of the JVM still run during these destructors, and may crash. The function that is
+/// registered last runs first.
 fn end_before_destructors() {
     extern "C" fn end(code: c_int, _: *mut c_void) {
         millstream_jvm::end_process(code as u8);
@@ -221,7 +221,7 @@ fn end_before_destructors() {
     }
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the function is valid as long as the process, and ignores its argument.
+        // SAFETY: the function is valid for the lifetime of the process, and ignores its argument.
         assert_eq!(unsafe { on_exit(end, ptr::null_mut()) }, 0);
     });
 }
@@ -242,7 +242,7 @@ pub fn operator() -> Operator {
     jvm().register(&spec()).unwrap()
 }
 
-/// Events, as the input of a call.
+/// Events that are the input of a call.
 pub struct Batch {
     pub block: Vec<u8>,
     pub columns: Vec<(String, Vec<Cell>, Vec<u8>)>,
@@ -253,7 +253,7 @@ pub struct Batch {
     rows: usize,
 }
 
-/// Constants of every row of a batch.
+/// Values that are the same in every row of a batch.
 const CONSTANTS: &[(&str, &str)] = &[("env", "production"), ("meta.host", "h1")];
 /// 2026-01-02T03:04:05Z.
 const READ_NS: i64 = 1_767_323_045_000_000_000;
@@ -310,7 +310,7 @@ impl Batch {
         self.try_call(operator).unwrap()
     }
 
-    /// Calls an operator with the batch, and returns errors.
+    /// Calls an operator with the batch, and returns any error.
     pub fn try_call(&self, operator: &Operator) -> Result<Answer, CallError> {
         let columns: Vec<InputColumn<'_>> = self
             .columns
@@ -331,7 +331,8 @@ impl Batch {
         })
     }
 
-    /// Returns the value of a row in an answer, or in the batch if the column was not changed.
+    /// Returns the value of a row in an answer, or its value in the batch if the column was not
+    /// changed.
     pub fn value(&self, answer: &Answer, name: &str, row: usize) -> (Kind, Vec<u8>) {
         let is_column = |place: &ColumnPlace| match place {
             ColumnPlace::Existing(index) => self.columns[*index].0 == name,

@@ -112,7 +112,7 @@ fn a_text_has_a_limit() {
     assert_eq!(Chunk::new(vec![0; CHUNK_BYTES_MAX + 1], 1), Err(InvalidChunk::TooLong));
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

@@ -1,7 +1,7 @@
 use super::*;
 use std::ptr::null_mut;
 
-/// Takes every chunk until it is closed.
+/// Accepts every chunk until it is closed.
 #[derive(Default)]
 struct Inbox {
     messages: Mutex<Vec<String>>,
@@ -26,7 +26,7 @@ impl Deliver for Inbox {
     }
 }
 
-/// Adds the receiver of an inbox; returns its handle.
+/// Adds a receiver to an inbox; returns its handle.
 fn add(inbox: &Arc<Inbox>) -> i64 {
     RECEIVERS.lock().add(Arc::new(Inside(inbox.clone())))
 }

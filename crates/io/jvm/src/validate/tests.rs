@@ -12,7 +12,7 @@ const BLOCK: &[u8] = br#"GET /index 200 a\n"#;
 const OWN: &[u8] = b"own value";
 const RULES: usize = 2;
 const ROWS: usize = 5;
-/// Bytes of a buffer that an answer does not use.
+/// Bytes of a buffer that an answer leaves unused.
 const SPARE_BYTES: usize = 1024;
 
 /// A changed column of an answer.
@@ -23,7 +23,7 @@ struct Changed {
     cells: Vec<u64>,
 }
 
-/// An answer that is written into memory like Java does.
+/// An answer that is written into memory as Java would write it.
 #[derive(Clone, Default)]
 struct Written {
     values: Vec<u8>,
@@ -53,7 +53,7 @@ fn rows(rows: &[u32]) -> Vec<u8> {
 }
 
 impl Written {
-    /// Writes the answer, and returns the memory and the offset of the answer.
+    /// Writes the answer, and returns the memory and the answer's offset.
     fn memory(&self) -> (Vec<u8>, i64) {
         let mut out = self.values.clone();
         let mut changed = Vec::new();
@@ -135,7 +135,7 @@ fn own(kind: Kind, start: usize, len: usize) -> u64 {
     raw(kind, start, len) | 1 << 31
 }
 
-/// An answer that uses everything.
+/// Returns an answer that uses every feature.
 fn whole() -> Written {
     Written {
         values: br#"12-1.5e32026-01-02T03:04:05Z{"a":1}[1]text"#.to_vec(),
@@ -414,7 +414,7 @@ fn check(parsed: &Parsed, memory: &[u8]) {
     }
 }
 
-/// Mutated answers.
+/// Number of mutated answers.
 const ANSWERS: TestSize = TestSize { gate: 50_000, long: 1_000_000 };
 
 #[test]

@@ -10,13 +10,13 @@ use rustix::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A child that answers as the test determines.
+/// A child whose responses are determined by the test.
 struct Fake {
     channel: Channel,
     memory: Option<Fakery>,
 }
 
-/// The child's view of the memory.
+/// The shared memory as the child sees it.
 struct Fakery {
     attached: Attached,
     file: OwnedFd,
@@ -39,7 +39,7 @@ impl Fake {
         _ = self.channel.send(&frame, None, Patience::ENDLESS);
     }
 
-    /// Answers a call with an offset.
+    /// Responds to a call with an offset.
     fn answer(&self, request: &Frame, offset: i64) {
         self.send(Frame { request: request.request, offset, ..Frame::new(Kind::Done, 0) });
     }
@@ -51,7 +51,7 @@ impl Fake {
         unsafe { std::ptr::read_volatile(word) }
     }
 
-    /// Writes words at an offset of the buffer for the answer.
+    /// Writes words at an offset of the answer buffer.
     fn write(&self, offset: i64, words: &[i64]) {
         let buffer = self.word(layout::REQUEST_OUT) + offset;
         for (index, word) in words.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Fake {
 
 type Called = Result<Result<Answer, CallError>, Broken>;
 
-/// Calls a fake child once for each of `calls`, and returns the results.
+/// Calls a fake child `calls` times, and returns the results.
 fn call(calls: usize, child: impl FnOnce(&mut Fake) + Send + 'static) -> Vec<Called> {
     call_within(Duration::from_secs(60), calls, child)
 }
@@ -101,7 +101,7 @@ fn call_within(
     called
 }
 
-/// Answers every request with an offset.
+/// Responds to every request with an offset.
 fn with_offset(offset: i64) -> Called {
     let answer = move |fake: &mut Fake| {
         while let Some(request) = fake.receive() {
@@ -136,7 +136,7 @@ fn answers_that_point_outside_are_refused() {
         let called = call(1, move |fake| {
             let request = fake.receive().unwrap();
             fake.write(word * 8, &[value]);
-            // Written after the part that was copied.
+            // Written after this part was copied.
             fake.write(layout::ANSWER_CHANGED * 8, &[1 << 19]);
             fake.answer(&request, 0);
         });
@@ -155,7 +155,7 @@ fn what_is_written_behind_the_answer_changes_nothing() {
         }
     });
     let is_whole = |called: &Called| match called {
-        // Written in the middle of the copy, which is checked as a whole.
+        // Written in the middle of the copy, so the copy is validated as a whole.
         Ok(answer) => answer.as_ref().map_or_else(
             |error| matches!(error, CallError::Invalid(_)),
             |answer| answer.columns.is_empty(),

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Keeps every chunk without an answer, until the test answers.
+/// Leaves every chunk unacknowledged until the test responds.
 struct Queue {
     offers: parking_lot::Mutex<std::sync::mpsc::Sender<(usize, Taken)>>,
     refused: Mutex<Vec<(u64, String)>>,
@@ -22,7 +22,7 @@ impl Deliver for Queue {
     }
 }
 
-/// A child that sends what the test determines. Its collector has the number 3.
+/// A child that sends data determined by the test. Its collector has number 3.
 struct Fake {
     child: Channel,
     body: Arc<Body>,
@@ -47,7 +47,7 @@ impl Fake {
         self.child.send(&frame, None, Patience::ENDLESS).unwrap();
     }
 
-    /// Sends a chunk with one event without a text.
+    /// Sends a chunk with one event without text.
     fn chunk(&self) {
         self.send(Kind::Chunk, 3, 1, vec![0; 16]);
     }
@@ -63,7 +63,7 @@ impl Fake {
         matches!(self.child.receive(Patience { until, is_over: None }), Err(Broken::Late))
     }
 
-    /// Waits until the child was ended, and returns the reason.
+    /// Waits until the child has been stopped, and returns the reason.
     fn reason(&self) -> String {
         self.body.wait().to_string()
     }
