@@ -1,4 +1,4 @@
-//! The traffic between clients and a real broker is recorded.
+//! Traffic between clients and a real broker is recorded.
 
 use bytes::Bytes;
 use millstream_kafka::{Consumer, Key, Place, Producer, Record, Run, Shipment, TopicPartition};
@@ -56,7 +56,8 @@ fn wait_for(kind: EventKind, bytes: u64, mut work: impl FnMut()) -> BTreeMap<Str
     }
 }
 
-/// Checks that clients exchanged data only with the broker, and not much more than the payload.
+/// Checks that clients exchanged data only with the broker, and not much more data than the
+/// payload.
 fn assert_payload(sums: &BTreeMap<String, RecordedSum>, broker: &str) {
     let (host, port) = broker.rsplit_once(':').unwrap();
     let peer = format!("{host},{host},{port}");
