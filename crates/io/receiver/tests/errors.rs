@@ -1,4 +1,4 @@
-//! Errors on opening a socket, and their advice.
+//! Errors when a socket is opened, and their advice.
 
 use crate::support::{listen, options, start, udp, unixgram, wait_for};
 use millstream_receiver::{Address, BindError, Listen, Options, Receiver};
@@ -21,8 +21,8 @@ fn open_error(listen: &Listen) -> String {
 #[test]
 fn a_port_in_use_is_an_error() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // Another program that shares its port must not get a part of the agent's datagrams by
-    // accident.
+    // Another program that shares the port must not accidentally get a part of the agent's
+    // datagrams.
     rustix::net::sockopt::set_socket_reuseport(&other, true).unwrap();
     let text = open_error(&listen(Address::Udp(other.local_addr().unwrap())));
     assert!(text.contains("in use") && text.contains("ss -lunpt"), "{text}");

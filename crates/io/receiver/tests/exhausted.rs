@@ -1,4 +1,4 @@
-//! Without free file descriptors a connection stays in the backlog; the thread neither ends nor
+//! Without free file descriptors, a connection stays in the backlog; the thread neither exits nor
 //! spins.
 
 use millstream_receiver::{Framing, Listen, MessageHandler, Messages, Options, Receiver};

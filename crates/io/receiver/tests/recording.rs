@@ -1,4 +1,4 @@
-//! The events of a socket contain every byte that it received.
+//! A socket's events account for every byte that it received.
 
 use crate::support::{at, listen, options, sender, start, udp, unixgram, wait_for};
 use millstream_receiver::Address;

@@ -242,7 +242,7 @@ fn open_connections_never_exceed_the_limit() {
     }
 }
 
-/// The panicking connection is read in order to free its slot for the next one.
+/// The connection that panics is read so that its slot becomes free for the next one.
 #[test]
 fn a_panic_on_a_closed_connection_costs_no_slot() {
     let folder = tempfile::tempdir().unwrap();
