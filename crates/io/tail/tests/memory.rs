@@ -1,4 +1,4 @@
-//! Memory of a tracked file: what the source and its ledger have allocated for it.
+//! Memory per tracked file, allocated by the source and its ledger.
 
 mod common;
 
@@ -19,17 +19,18 @@ thread_local! {
     static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls go to the system's allocator as they came; the counter does not allocate.
+// SAFETY: all calls are forwarded to the system's allocator unchanged; the counter does not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as i64);
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller meets the conditions of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         BYTES.set(BYTES.get() - layout.size() as i64);
-        // SAFETY: the caller's conditions.
+        // SAFETY: the caller meets the conditions of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -43,7 +44,7 @@ const FILES: usize = 2500;
 /// Longer than any pause between two polls of the source.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Polls for `time`, delivers what is read, and commits the checkpoints.
+/// Polls for `time`, delivers the rows read, and commits the checkpoints.
 fn run(rig: &mut SourceRig, source: &mut FileSource, time: Duration) -> usize {
     let mut rows = 0;
     let until = rig.now.since_start + time;
@@ -63,8 +64,8 @@ fn run(rig: &mut SourceRig, source: &mut FileSource, time: Duration) -> usize {
     rows
 }
 
-/// Returns the bytes per file that the source and its ledger have allocated once all files are idle,
-/// of which `idle_files_max` are tracked in full.
+/// Returns the bytes per file that are allocated by the source and its ledger once all files are
+/// idle; `idle_files_max` of the files are tracked in full.
 fn bytes_per_file(idle_files_max: usize) -> usize {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -81,7 +82,7 @@ fn bytes_per_file(idle_files_max: usize) -> usize {
     let is_finished = idle_files_max == 0;
     let finished = rig.counters.snapshot().finished_files;
     assert_eq!(finished, if is_finished { FILES as u64 } else { 0 });
-    // The store stays.
+    // The memory of the store does not count.
     let store = rig.store.clone();
     let before = BYTES.get();
     drop((source, rig));

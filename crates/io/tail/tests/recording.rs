@@ -1,4 +1,4 @@
-//! Every byte that a source reads of a file is in the events about the path of that file.
+//! Every byte that a source reads from a file is counted in the events for the file's path.
 
 mod common;
 
@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 /// Longer than any pause between two polls of the source.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Polls after which a source that has not ended fails the test.
+/// Maximum number of polls before a source that has not ended fails the test.
 const POLLS_MAX: usize = 1000;
 
-/// How long a stop may take.
+/// Maximum duration of a stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn lines(count: usize) -> Vec<u8> {
     (0..count).flat_map(|n| format!("{n} {}\n", fastrand::u64(..)).into_bytes()).collect()
 }
 
-/// Returns what was recorded of the files in a folder.
+/// Returns the recorded sums for the files in a folder.
 fn below(kind: EventKind, folder: &Path) -> BTreeMap<String, RecordedSum> {
     let folder = folder.display().to_string();
     recorded(kind).into_iter().filter(|(path, _)| path.starts_with(&folder)).collect()
@@ -68,8 +68,8 @@ fn the_events_of_a_path_have_every_byte_that_was_read_of_it() {
     fs::write(path("older.log.zst"), &zstandard).unwrap();
     let mut rig = SourceRig::new(&["a"]);
     rig.until_eof = true;
-    // The first expression of a process reads how many processors it has, and the first source how
-    // many files it may watch.
+    // The first expression in a process reads the number of processors, and the first source reads
+    // the number of files it may watch.
     drop(FileSource::open(settings(folder.path(), "none"), SourceRig::new(&["b"]).open()).unwrap());
     let of_source = settings(folder.path(), "*.log*");
     let truth = thread_bytes(|| {
@@ -83,12 +83,12 @@ fn the_events_of_a_path_have_every_byte_that_was_read_of_it() {
         [("plain.log", &first), ("old.log.gz", &gzip), ("older.log.zst", &zstandard)]
     {
         let sum = reads[&path(name).display().to_string()];
-        // Its head is read more than once, to identify it.
+        // The file's head is read more than once, to identify the file.
         assert!(sum.bytes >= content.len() as u64, "{name}: {sum:?} of {}", content.len());
         assert!(sum.flags > 0, "{name}: the end of the file was read");
     }
 
-    // What is appended, after a restart.
+    // Data that is appended after a restart.
     OpenOptions::new().append(true).open(path("plain.log")).unwrap().write_all(&second).unwrap();
     rig.commit();
     rig = rig.restart();

@@ -1,4 +1,4 @@
-//! Which lines are kept, compared with testing each line separately.
+//! Lines that pass the filters, compared with filtering each line separately.
 
 use super::*;
 use millstream_model::{Grant, Ledger};
@@ -13,7 +13,7 @@ fn filter(contains: &[&str], regex: &[&str]) -> LineFilter {
     }
 }
 
-/// Lines of `text`, truncated at `line_max`, that pass the filters.
+/// Returns the lines of `text`, truncated at `line_max`, that pass the filters.
 fn left(
     text: &[u8],
     line_max: usize,
@@ -28,7 +28,7 @@ fn left(
     rows.map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
 }
 
-/// A line is kept if it has any text or expression of `keep_lines` and none of `drop_lines`.
+/// A line is kept if it matches any text or expression of `keep_lines` and none of `drop_lines`.
 #[test]
 fn drop_lines_applies_after_keep_lines() {
     let text = b"ERROR a\nWARN b\nERROR health\n\nerror 503\nstatus=200\n";
@@ -43,7 +43,7 @@ fn drop_lines_applies_after_keep_lines() {
     assert_eq!(left(text, 100, None, None).len(), 6);
 }
 
-/// Texts are compared as bytes; invalid UTF-8 and NUL around them do not matter.
+/// Texts are compared as bytes; surrounding invalid UTF-8 and NUL bytes do not matter.
 #[test]
 fn lines_need_not_be_utf8() {
     assert_eq!(
@@ -56,7 +56,7 @@ fn lines_need_not_be_utf8() {
     );
 }
 
-/// A match across a line end, or in the truncated part of a line, does not count.
+/// A match across a line ending, or in the truncated part of a line, does not count.
 #[test]
 fn a_match_must_be_within_one_line() {
     assert_eq!(
@@ -66,7 +66,7 @@ fn a_match_must_be_within_one_line() {
     assert_eq!(left(b"aaaaaab\nb\n", 6, Some(&filter(&["ab", "b"], &[])), None), ["b"]);
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 
 proptest! {

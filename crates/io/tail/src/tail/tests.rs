@@ -1,4 +1,4 @@
-//! Lines of files, compared with splitting the whole content at once.
+//! Lines of files, compared with splitting the entire content at once.
 
 use crate::identity::HEAD_BYTES_MAX;
 use crate::source::tests::{Fixture, Line, deliver, end, lines, texts};
@@ -64,8 +64,8 @@ fn empty_lines_fill_batches_up_to_their_limit() {
     assert_eq!(all.len(), 40_010, "every line has its own id");
 }
 
-/// Lines longer than a block, with each `on_long_line` and with limits below and above a block, in
-/// a file that grows in pieces. The other lines are complete.
+/// Lines longer than a block, with each `on_long_line` and with limits below and above the block
+/// size, in a file that grows in pieces. The other lines are complete.
 #[test]
 fn lines_longer_than_a_block_are_handled_as_configured() {
     let long: String = (0..90_000).map(|n| format!("é{n:06}")).collect();
@@ -98,7 +98,7 @@ fn lines_longer_than_a_block_are_handled_as_configured() {
     }
 }
 
-/// Filler before a short text puts the end of a block at each position of the text.
+/// Filler before a short text aligns the end of a block with each position in the text.
 #[test]
 fn a_block_may_end_anywhere_in_a_file() {
     let short = "ab\r\n\n\r\n\rcd\ne\u{20ac}\n\n\u{e9}\r\r\nlast line\n";
@@ -124,7 +124,7 @@ fn a_block_may_end_anywhere_in_a_file() {
     }
 }
 
-/// Lines are written byte by byte, with polls after each byte.
+/// Lines are written byte by byte, with a poll after each byte.
 #[test]
 fn an_incomplete_line_waits_for_its_end() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -136,7 +136,7 @@ fn an_incomplete_line_waits_for_its_end() {
     assert_eq!(texts(&got), ["ab", "c", ""]);
 }
 
-/// A carriage return is part of a line end only before a newline.
+/// A carriage return is part of a line ending only before a newline.
 #[test]
 fn a_carriage_return_at_the_end_of_a_file_is_text() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -144,8 +144,8 @@ fn a_carriage_return_at_the_end_of_a_file_is_text() {
     assert_eq!(rows(&read_to_end(&mut fixture)), [(0, b"1".to_vec()), (3, b"2\r".to_vec())]);
 }
 
-/// A line that damaged compressed data cuts off, beyond the head of the file, is not delivered,
-/// whether lines are read as they are, are decoded, or exceed a block.
+/// A line that is cut off by damaged compressed data, beyond the head of the file, is not
+/// delivered, whether lines are read as they are, are decoded, or exceed a block.
 #[test]
 fn a_line_cut_off_by_damaged_data_is_not_delivered() {
     let (short, long) = ("x".repeat(HEAD_BYTES_MAX as usize * 2), "x".repeat(BLOCK_BYTES * 2));
@@ -169,7 +169,7 @@ fn a_line_cut_off_by_damaged_data_is_not_delivered() {
     }
 }
 
-/// Line lengths: mostly short, some near every limit.
+/// Generates line lengths: mostly short, some near each limit.
 fn line_length() -> impl Strategy<Value = usize> {
     let near = |n: usize| (n - 3)..(n + 3);
     prop_oneof![
@@ -186,7 +186,7 @@ fn line_end() -> impl Strategy<Value = &'static [u8]> {
     prop_oneof![4 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]), 1 => Just(&b"\r\r\n"[..])]
 }
 
-/// File content: ASCII, multi-byte characters, and invalid UTF-8.
+/// Generates file content: ASCII, multi-byte characters, and invalid UTF-8.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line = (line_length(), line_end(), any::<u8>());
     (prop::collection::vec(line, 0..60), 0..=5usize).prop_map(|(lines, rest)| {
@@ -214,7 +214,7 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
     (limits, long).prop_map(|(line_max, (name, long))| (line_max, name, long))
 }
 
-/// Numbers of NUL bytes before a line: mostly none, some near every limit.
+/// Generates numbers of NUL bytes before a line: mostly none, some near each limit.
 fn nuls() -> impl Strategy<Value = usize> {
     let near = |n: usize| (n - 2)..(n + 3);
     prop_oneof![
@@ -226,7 +226,7 @@ fn nuls() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Lines that begin with NUL bytes, and contain some.
+/// Generates lines that begin with NUL bytes and contain some.
 fn content_with_nuls() -> impl Strategy<Value = Vec<u8>> {
     let line = (nuls(), line_length(), line_end(), any::<bool>());
     (prop::collection::vec(line, 1..12), nuls(), 0..=5usize).prop_map(|(lines, last, rest)| {
@@ -243,14 +243,14 @@ fn content_with_nuls() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 48, long: 1000 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Whatever the content of the files and the sizes of writes, every line is read exactly once,
-    /// in order, with the right offset.
+    /// For any file content and any sizes of writes, every line is read exactly once, in order,
+    /// with the right offset.
     #[test]
     fn growing_files_are_split_like_their_whole_content(
         contents in prop::collection::vec(content(), 1..4),
@@ -284,8 +284,8 @@ proptest! {
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// NUL bytes at the start of a line are skipped wherever writes, blocks, checkpoints and restarts
-    /// divide them; those within a line are text.
+    /// NUL bytes at the start of a line are skipped wherever they are divided by writes, blocks,
+    /// checkpoints and restarts; NUL bytes within a line are text.
     #[test]
     fn nul_bytes_at_the_start_of_a_line_are_skipped(
         content in content_with_nuls(),
@@ -294,7 +294,7 @@ proptest! {
         decoded in any::<bool>(),
         (line_max, name, long) in limit(),
     ) {
-        // Of a line that is longer, other parts are decoded.
+        // Parts of a line that exceeds the limit would be decoded separately.
         let line_max = if decoded { 1 << 20 } else { line_max };
         let encoding = if decoded { "gbk" } else { "utf-8" };
         let options = json!({ "max_line": format!("{line_max}B"), "on_long_line": name, "encoding": encoding });
@@ -332,7 +332,7 @@ fn noted(fixture: &Fixture) -> u64 {
     fixture.rig.counters.snapshot().noted_events.get("leading_nuls").copied().unwrap_or(0)
 }
 
-/// A writer that does not append leaves a hole of gigabytes after a truncation.
+/// After a truncation, a writer that does not append leaves a hole of several gigabytes.
 #[test]
 fn a_large_hole_is_skipped_at_once() {
     const HOLE: u64 = 4 << 30;
@@ -364,7 +364,7 @@ fn a_large_hole_is_skipped_at_once() {
     }
 }
 
-/// NUL bytes at the end of a file may be overwritten, so they are no line, and stay unread.
+/// NUL bytes at the end of a file may be overwritten, so they are not a line, and stay unread.
 #[test]
 fn allocated_space_is_read_once_it_is_overwritten() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -385,7 +385,8 @@ fn allocated_space_is_read_once_it_is_overwritten() {
     assert_eq!(noted(&fixture), 1);
 }
 
-/// NUL bytes behind the last line are no line at the end of a run, whether text is decoded or not.
+/// NUL bytes after the last line are not a line at the end of a run, whether or not text is
+/// decoded.
 #[test]
 fn nul_bytes_behind_the_last_line_are_no_line() {
     for options in [json!({}), json!({ "encoding": "gbk" }), by_timestamp()] {
@@ -396,7 +397,7 @@ fn nul_bytes_behind_the_last_line_are_no_line() {
     }
 }
 
-/// In UTF-16 a NUL byte is a part of a character.
+/// In UTF-16, a NUL byte is part of a character.
 #[test]
 fn nul_bytes_of_utf_16_are_text() {
     let mut fixture = Fixture::new(json!({ "encoding": "utf-16be" }), &["out"]);
@@ -406,7 +407,7 @@ fn nul_bytes_of_utf_16_are_text() {
     assert_eq!(noted(&fixture), 0);
 }
 
-/// A hole behind other lines ends a multi-line event.
+/// A hole after other lines ends a multi-line event.
 #[test]
 fn a_hole_ends_a_multi_line_event() {
     for nuls in [3, BLOCK_BYTES * 2] {
@@ -422,7 +423,7 @@ fn a_hole_ends_a_multi_line_event() {
     }
 }
 
-/// Returns the rows of a batch, with the path of their file.
+/// Returns the rows of a batch, each with the path of its file.
 fn named(batch: &Batch) -> Vec<(String, (u64, Vec<u8>))> {
     let mut all = Vec::new();
     for segment in batch.segments.iter() {

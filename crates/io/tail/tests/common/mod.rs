@@ -1,11 +1,12 @@
-//! What the tests share.
+//! Settings that the tests share.
 
 use millstream_model::LongLine;
 use millstream_tail::discover::{Exclude, Pattern};
 use millstream_tail::{HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
 use std::path::Path;
 
-/// Returns settings for the files of a folder with names of this pattern, otherwise as by default.
+/// Returns settings for the files in a folder whose names match this pattern, with defaults
+/// otherwise.
 pub fn settings(folder: &Path, names: &str) -> TailSettings {
     TailSettings {
         include: vec![Pattern::new(&format!("{}/{names}", folder.display())).unwrap()],

@@ -1,4 +1,4 @@
-//! Files with the content of other files: copies by copytruncate, compressed rotations.
+//! Files with the content of other files: copies made by copytruncate, and compressed rotations.
 
 use super::*;
 use crate::copy_detection::Originals;
@@ -43,7 +43,7 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
     all
 }
 
-/// The program that copies creates the copy before it writes to it.
+/// The program that copies the file creates the copy before it writes to it.
 #[test]
 fn a_copy_is_recognized_although_it_is_first_seen_empty() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -54,15 +54,15 @@ fn a_copy_is_recognized_although_it_is_first_seen_empty() {
     copy_truncate(&fixture, "a.log", "a.log.1");
     fixture.append("a.log", numbered(200, 205));
     assert_eq!(numbers(&settle(&mut fixture)), (200..205).collect::<Vec<_>>());
-    // An empty file that is no copy is read once it has lines.
+    // An empty file that is not a copy is read once it contains lines.
     fixture.append("a.log.2", "");
     assert_eq!(settle(&mut fixture).len(), 0);
     fixture.append("a.log.2", numbered(300, 303));
     assert_eq!(numbers(&settle(&mut fixture)), [300, 301, 302]);
 }
 
-/// Data read from the original is not read again from the copy; data not read before the truncation
-/// is read from the copy, with the ids of the original.
+/// Data that was read from the original is not reread from the copy; data that was unread before
+/// the truncation is read from the copy, with the ids of the original.
 #[test]
 fn copytruncate_neither_repeats_nor_loses_lines() {
     for lines in [3, 200] {
@@ -85,7 +85,7 @@ fn copytruncate_neither_repeats_nor_loses_lines() {
     }
 }
 
-/// A program may keep one copy, and write each over the last.
+/// A program may keep one copy, and overwrite it each time.
 #[test]
 fn copies_over_an_older_copy_are_not_read_again() {
     for include in ["*.log*", "*.log"] {
@@ -119,7 +119,7 @@ fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     assert_eq!(truncations, Some(1));
 }
 
-/// A rewritten file is also detected if the new content has the same length, and there is no copy.
+/// A rewritten file is also detected if the new content has the same length and there is no copy.
 #[test]
 fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -130,7 +130,7 @@ fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     assert_eq!(numbers(&fixture.read()), (500..600).collect::<Vec<_>>());
 }
 
-/// The truncation comes after the look at the original, and before its comparison with the copy.
+/// The truncation happens after the original is checked and before it is compared with the copy.
 #[test]
 fn a_copy_compared_with_a_truncated_original_is_looked_at_again() {
     for include in ["*.log*", "*.log"] {
@@ -154,7 +154,7 @@ fn a_copy_compared_with_a_truncated_original_is_looked_at_again() {
     }
 }
 
-/// The walk that opens the original finds its copy, and the truncation comes between the two.
+/// The walk that opens the original finds its copy, and the truncation happens in between.
 #[test]
 fn a_copy_of_a_new_file_that_is_truncated_is_looked_at_again() {
     for include in ["*.log*", "*.log"] {
@@ -190,7 +190,7 @@ fn a_copy_of_a_new_file_that_is_truncated_is_looked_at_again() {
     }
 }
 
-/// A copy that is renamed during the first search after a restart is found by the second one.
+/// A copy that is renamed during the first search after a restart is found by the second search.
 #[test]
 fn a_copy_that_the_first_search_misses_continues_its_original() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -208,7 +208,7 @@ fn a_copy_that_the_first_search_misses_continues_its_original() {
     assert!(lines.iter().all(|line| line.file_id == known));
 }
 
-/// The record of a file that two searches have not found is removed.
+/// The record of a file that was not found by two searches is removed.
 #[test]
 fn a_file_deleted_while_the_agent_was_down_is_forgotten() {
     for until_eof in [false, true] {
@@ -259,8 +259,8 @@ fn a_compressed_rotation_is_not_read_again() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// While the agent is down, a file may be compressed as well: unread data is read from the
-/// compressed file, with the same file id.
+/// A file may also be compressed while the agent is down: unread data is read from the compressed
+/// file, with the same file id.
 #[test]
 fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -280,7 +280,8 @@ fn a_file_compressed_while_the_agent_is_down_continues_in_the_compressed_file() 
     assert_eq!(second.len(), 15);
 }
 
-/// A compressed file is read once it is complete, so its last line is complete without a line end.
+/// A compressed file is read once it is complete, so its last line is complete even without a line
+/// ending.
 #[test]
 fn the_last_line_of_a_compressed_file_needs_no_line_end() {
     let mut fixture = Fixture::new(json!({ "include": "*.log*" }), &["out"]);
@@ -292,7 +293,7 @@ fn the_last_line_of_a_compressed_file_needs_no_line_end() {
     assert!(settle(&mut fixture).is_empty());
 }
 
-/// A new compressed file is read like any other; offsets count decompressed bytes.
+/// A new compressed file is read like any other file; offsets count decompressed bytes.
 #[test]
 fn a_new_compressed_file_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -318,7 +319,7 @@ fn files_with_the_same_head_are_all_read() {
     assert_eq!(fixture.read().len(), 200);
 }
 
-/// Data appended to a copy is not in the original, and is read.
+/// Data that is appended to a copy is not in the original, so it is read.
 #[test]
 fn data_appended_to_a_copy_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -347,8 +348,8 @@ fn a_growing_copy_is_not_read() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// The original is copied and truncated, and the agent is killed before the data it read from the
-/// original is delivered.
+/// The original is copied and truncated, and the agent is killed before the data that it read from
+/// the original is delivered.
 #[test]
 fn undelivered_data_of_a_truncated_file_is_read_from_its_copy() {
     for committed in [0, 100] {
@@ -366,7 +367,7 @@ fn undelivered_data_of_a_truncated_file_is_read_from_its_copy() {
     }
 }
 
-/// Abandoned data is read again from the copy, even if more was read since.
+/// Abandoned data is reread from the copy, even if more data was read since.
 #[test]
 fn abandoned_data_is_read_again_from_the_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -380,8 +381,8 @@ fn abandoned_data_is_read_again_from_the_copy() {
     assert_eq!(seen, (0..110).collect::<Vec<_>>());
 }
 
-/// Data that was abandoned twice is sent in a batch without other data. The part that the copy
-/// lacks is counted as lost and settled, so that checkpoints advance.
+/// Data that was abandoned twice is sent in a separate batch. The part that is missing in the copy
+/// is counted as lost and settled, so that checkpoints advance.
 #[test]
 fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -397,7 +398,7 @@ fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
     assert_eq!(fixture.rig.ledger.progress(SinkIndex::new(0)).lag, 0);
 }
 
-/// The agent stops right after it first read the file; the copy and the truncation happen before
+/// The agent stops right after the first read of the file; the file is copied and truncated before
 /// the next start.
 #[test]
 fn a_file_read_only_once_continues_in_its_copy() {
@@ -409,7 +410,8 @@ fn a_file_read_only_once_continues_in_its_copy() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A file that continues in its copy after a restart is finished, as no writer appends to a copy.
+/// A file that continues in its copy after a restart is finished, because no writer appends to a
+/// copy.
 #[test]
 fn a_file_that_continues_in_its_copy_after_a_restart_is_finished() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -422,7 +424,7 @@ fn a_file_that_continues_in_its_copy_after_a_restart_is_finished() {
     assert_eq!(tail.origin().state.status(), OriginStatus::Finished);
 }
 
-/// A new file under a rotation name begins with the whole read part of another file.
+/// A new file with a rotation name begins with all of the data that was read from another file.
 #[test]
 fn a_file_with_the_same_beginning_is_not_a_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -433,7 +435,7 @@ fn a_file_with_the_same_beginning_is_not_a_copy() {
     assert_eq!(fixture.read_texts(), ["started", "a line"]);
 }
 
-/// A file is rewritten, copied, and truncated before the new data is read.
+/// A file is rewritten, then copied and truncated before the new data is read.
 #[test]
 fn the_copy_of_newly_written_data_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -446,7 +448,7 @@ fn the_copy_of_newly_written_data_is_read() {
     assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
 }
 
-/// A compressed file that is still empty is not mistaken for a plain one.
+/// A compressed file that is still empty is not mistaken for a plain file.
 #[test]
 fn an_incomplete_compressed_file_is_not_read_yet() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -490,7 +492,7 @@ fn a_copy_that_continues_a_file_stays_open_after_it_is_compressed() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Of two vanished files with the same head, the file whose last bytes are in the compressed file
+/// Two vanished files have the same head; the file whose last bytes are in the compressed file
 /// continues there.
 #[test]
 fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
@@ -509,7 +511,7 @@ fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
     }
 }
 
-/// An earlier file at the same path with the same head is still recorded; the new file is not
+/// An earlier file with the same path and the same head is still recorded; the new file is not
 /// mistaken for the earlier one.
 #[test]
 fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
@@ -530,7 +532,7 @@ fn the_last_of_several_files_at_a_path_with_the_same_beginning_is_recognized() {
     }
 }
 
-/// A file is truncated before its first read; all of it is read from its known copy.
+/// A file is truncated before its first read; all of its data is read from its known copy.
 #[test]
 fn an_unread_file_that_was_truncated_is_read_from_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -585,7 +587,7 @@ fn lines_of_a_compressed_file_keep_their_ids_if_only_the_head_was_saved() {
     }
 }
 
-/// An original that is closed because of the limit of open files is reopened for the comparison.
+/// An original that was closed because of the limit on open files is reopened for the comparison.
 #[test]
 fn a_copy_is_compared_with_a_closed_original() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
@@ -603,7 +605,7 @@ fn a_copy_is_compared_with_a_closed_original() {
     assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
 }
 
-/// A file is copied and truncated while it is closed because of the limit of open files.
+/// A file is copied and truncated while it is closed because of the limit on open files.
 #[test]
 fn a_copy_of_a_closed_file_that_is_truncated_is_not_read_again() {
     for include in ["*.log*", "*.log"] {
@@ -621,7 +623,7 @@ fn a_copy_of_a_closed_file_that_is_truncated_is_not_read_again() {
 }
 
 /// A copy ends in the middle of a line that was read from the original, which is then truncated.
-/// Whether or not the copy was seen before, nothing is read again and there is no lag, even after a
+/// Whether or not the copy was seen earlier, nothing is reread and there is no lag, even after a
 /// restart.
 #[test]
 fn a_copy_that_ends_within_a_line_is_not_read_again() {
@@ -651,8 +653,8 @@ fn a_copy_that_ends_within_a_line_is_not_read_again() {
     }
 }
 
-/// A copy is seen, and the original is truncated, before the data in them is read. The original may
-/// be closed because of the limit of open files.
+/// A copy is seen, and the original is truncated, before their data is read. The original may be
+/// closed because of the limit on open files.
 #[test]
 fn data_of_an_unread_file_is_read_from_a_copy_seen_before_the_truncation() {
     read_from_copy_seen_before_truncation(false);
@@ -677,7 +679,7 @@ fn read_from_copy_seen_before_truncation(is_parked: bool) {
     assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
 }
 
-/// The copy of a truncated file appears late, and the agent is killed before anything of it is
+/// The copy of a truncated file appears late, and the agent is killed before any of its data is
 /// delivered.
 #[test]
 fn a_late_copy_continues_at_the_checkpoints_after_a_crash() {
@@ -696,7 +698,7 @@ fn a_late_copy_continues_at_the_checkpoints_after_a_crash() {
     assert_eq!(numbers(&settle(&mut fixture)), (300..600).collect::<Vec<_>>());
 }
 
-/// The copy of a truncated file appears while data of the file is in flight.
+/// The copy of a truncated file appears while data from the file is in flight.
 #[test]
 fn a_late_copy_continues_once_nothing_is_in_flight() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -714,8 +716,8 @@ fn a_late_copy_continues_once_nothing_is_in_flight() {
     assert_eq!(fixture.read(), []);
 }
 
-/// A file is truncated, and the agent ends before it sees the copy. Delivered lines are not read
-/// again from the copy, and undelivered lines keep their ids.
+/// A file is truncated, and the agent exits before it sees the copy. Delivered lines are not reread
+/// from the copy, and undelivered lines keep their ids.
 #[test]
 fn a_copy_that_appears_while_the_agent_is_down_is_not_read_again() {
     for (is_compressed, committed) in [(false, 300), (true, 300), (false, 100), (true, 100)] {
@@ -745,7 +747,8 @@ fn a_copy_that_appears_while_the_agent_is_down_is_not_read_again() {
     }
 }
 
-/// A file that begins like another file, for less than a head, is not its copy.
+/// A file whose beginning, shorter than a head, equals the beginning of another file is not its
+/// copy.
 #[test]
 fn a_short_beginning_does_not_prove_a_continuation() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -763,7 +766,7 @@ fn a_short_beginning_does_not_prove_a_continuation() {
     assert_eq!(numbers(&settle(&mut fixture)), [0, 1, 2]);
 }
 
-/// After a restart, a compressed file that was read to its end is recognized by size and
+/// After a restart, a compressed file that was read to its end is recognized by its size and
 /// modification time.
 #[test]
 fn the_end_of_a_compressed_file_is_saved() {

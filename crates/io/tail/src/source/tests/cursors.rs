@@ -16,7 +16,7 @@ fn sinks(list: &[usize]) -> SinkSet {
     list.iter().copied().map(sink).collect()
 }
 
-/// Delivers the next batch; returns its content.
+/// Delivers the next batch; returns its sinks and rows.
 fn next(fixture: &mut Fixture) -> (SinkSet, Vec<(u64, String)>) {
     let (batch, _) = fixture.next();
     deliver(&batch);
@@ -34,8 +34,8 @@ fn row(offset: u64, text: &str) -> (u64, String) {
     (offset, text.to_owned())
 }
 
-/// Delivers a batch to some of its sinks. For the other sinks, it stays in flight until the next
-/// start.
+/// Delivers a batch to some of its sinks. For the other sinks, the batch stays in flight until the
+/// next start.
 fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     let others = batch.sinks - sinks(to);
     let hold = |segment: &millstream_model::Segment| {
@@ -47,7 +47,7 @@ fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
 }
 
 /// After a restart, the sink that lags catches up to exactly the position of the other sink. From
-/// there, one read serves both sinks.
+/// that position on, one read serves both sinks.
 #[test]
 fn each_sink_resumes_from_its_own_checkpoint() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -72,7 +72,8 @@ fn each_sink_resumes_from_its_own_checkpoint() {
     );
 }
 
-/// A sink added to the configuration reads from the beginning, and the other sink repeats nothing.
+/// A sink that is added to the configuration reads from the beginning, and nothing is resent to the
+/// other sink.
 #[test]
 fn a_new_sink_reads_from_the_beginning() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -98,8 +99,9 @@ fn reload(fixture: &mut Fixture, ids: &[&str]) {
     fixture.rig.ready = fixture.rig.all();
 }
 
-/// A sink that reloads remove and add again continues at its checkpoint. A sink without a
-/// checkpoint starts where reading of the file began. The sink that stays repeats nothing.
+/// A sink that is removed by a reload and added again by another continues at its checkpoint. A
+/// sink without a checkpoint starts where reading of the file began. Nothing is resent to the
+/// remaining sink.
 #[test]
 fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["a", "b"]);
@@ -120,7 +122,7 @@ fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
 }
 
 /// A sink that is not ready delays the other sinks until it counts as blocked; then they continue
-/// without it. Once the sink is ready again, it first reads the data that it missed, and then
+/// without it. Once the sink is ready again, it first receives the data that it missed, and then
 /// shares batches with the other sinks.
 #[test]
 fn a_blocked_sink_is_left_behind_and_catches_up() {
@@ -139,7 +141,7 @@ fn a_blocked_sink_is_left_behind_and_catches_up() {
 }
 
 /// One compressed file is decompressed at a time, but a file that waits for a blocked sink does not
-/// keep other files from the other sinks.
+/// delay other files for the other sinks.
 #[test]
 fn a_blocked_sink_is_left_behind_in_compressed_files() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -184,7 +186,7 @@ fn every_row_of_a_batch_has_the_same_sinks() {
     assert_eq!((rows(sinks(&[B])), rows(sinks(&[A, B]))), (1, 20));
 }
 
-/// An abandoned range is read again with the same ids, and the checkpoint waits for it.
+/// An abandoned range is reread with the same ids, and the checkpoint waits for it.
 #[test]
 fn an_abandoned_range_is_read_again_under_the_same_ids() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -200,7 +202,7 @@ fn an_abandoned_range_is_read_again_under_the_same_ids() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// A range that was abandoned once may share a batch with others.
+/// A range that was abandoned once may share a batch with other ranges.
 #[test]
 fn a_range_abandoned_twice_is_sent_in_its_own_batch() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -234,8 +236,8 @@ fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
     delivered
 }
 
-/// A line on which a sink panics, at any position in its range, is found by halving the range, and
-/// is rejected and counted once. Every other line is delivered exactly once.
+/// A line on which a sink panics, at any position in its range, is found by bisection, and is
+/// rejected and counted once. Every other line is delivered exactly once.
 #[test]
 fn only_the_line_that_panics_a_sink_is_rejected() {
     for bad in 0..7 {
@@ -248,7 +250,7 @@ fn only_the_line_that_panics_a_sink_is_rejected() {
     }
 }
 
-/// A line without a line end, and a truncated line, are rejected in the same way.
+/// A line without a line ending and a truncated line are rejected in the same way.
 #[test]
 fn an_unterminated_or_overlong_line_that_panics_a_sink_is_rejected() {
     let long = "bad ".repeat(200_000) + "\nlast\n";
@@ -264,7 +266,7 @@ fn an_unterminated_or_overlong_line_that_panics_a_sink_is_rejected() {
     }
 }
 
-/// A read that ends after the first line of a suspect range, because recent lines were short, does
+/// A read that stops after the first line of a suspect range, because recent lines were short, does
 /// not reject that line.
 #[test]
 fn a_line_is_rejected_only_if_it_was_the_whole_range() {

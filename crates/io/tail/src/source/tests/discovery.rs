@@ -1,4 +1,4 @@
-//! Discovery: which files are read, from where, and with which id.
+//! Discovery: which files are read, where reading starts, and the ids of the files.
 
 use super::super::orphans::ORPHAN_TIME;
 use super::*;
@@ -8,14 +8,15 @@ use millstream_model::{OriginStore, Progress, SinkIndex, Source};
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
-/// Sets the modification time of a file to `seconds` before the rig's wall clock.
+/// Sets the modification time of a file to `seconds` before the current time of the rig's wall
+/// clock.
 fn age(file: &File, fixture: &Fixture, seconds: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
     file.set_modified(now - Duration::from_secs(seconds)).unwrap();
 }
 
-/// With `read_from: end`, a file that exists at the very first start is read from its last
-/// incomplete line; a file that appears later, or between two runs, is read from its beginning.
+/// With `read_from: end`, a file that exists at the very first start is read from its incomplete
+/// last line; a file that appears later, or between two runs, is read from its beginning.
 #[test]
 fn read_from_end_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -32,8 +33,8 @@ fn read_from_end_applies_only_at_the_very_first_start() {
     assert_eq!(fixture.read_texts(), ["between"]);
 }
 
-/// With `ignore_older`, at the very first start an older file is read from its end, a newer one
-/// from its beginning. Later the age of a file does not matter.
+/// With `ignore_older`, an older file is read from its end and a newer one from its beginning at
+/// the very first start. Later, the age of a file does not matter.
 #[test]
 fn ignore_older_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
@@ -48,8 +49,8 @@ fn ignore_older_applies_only_at_the_very_first_start() {
     );
 }
 
-/// No line is sent before its file id is durable. A start at which the store failed does not count
-/// as the first start.
+/// No line is sent before its file id is durable. A start during which the store failed does not
+/// count as the first start.
 #[test]
 fn nothing_is_read_before_its_id_is_durable() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -63,8 +64,8 @@ fn nothing_is_read_before_its_id_is_durable() {
     assert_eq!(fixture.rig.store.ids().len(), 1);
 }
 
-/// While the store fails, a start adopts no file. Once it works again, known files keep their ids,
-/// including one that no longer matches a pattern, and a new file gets only one id.
+/// A start adopts no file while the store fails. Once the store works again, known files keep their
+/// ids, including a file that no longer matches a pattern, and a new file gets a single id.
 #[test]
 fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -90,7 +91,7 @@ fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     assert_eq!(again.count(), 2, "a line of a known file has a new id: {lines:?}");
 }
 
-/// While the store cannot save new ids, files whose ids are saved are still read.
+/// While the store cannot save new ids, files with saved ids are still read.
 #[test]
 fn known_files_are_read_while_the_store_cannot_save_new_ids() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -129,7 +130,7 @@ fn a_renamed_file_keeps_its_id_and_position() {
     assert_eq!(names, [fixture.path("a.log").to_str().unwrap()].into());
 }
 
-/// A file renamed while the agent is down keeps its id and its position.
+/// A file that is renamed while the agent is down keeps its id and its position.
 #[test]
 fn a_file_renamed_between_two_runs_keeps_its_id_and_position() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -143,7 +144,7 @@ fn a_file_renamed_between_two_runs_keeps_its_id_and_position() {
     assert_eq!((second[0].file_id, second[0].offset), (first[0].file_id, 2));
 }
 
-/// A clean restart repeats nothing, even of a small file that has just grown.
+/// After a clean restart nothing is resent, even from a small file that has just grown.
 #[test]
 fn a_file_that_grew_just_before_a_restart_is_recognized() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -157,7 +158,7 @@ fn a_file_that_grew_just_before_a_restart_is_recognized() {
 }
 
 /// A truncated file gets a new id and offsets from 0; the old id is removed from the store once no
-/// copy is awaited.
+/// copy is awaited anymore.
 #[test]
 fn a_truncated_file_gets_a_new_id() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -176,7 +177,7 @@ fn a_truncated_file_gets_a_new_id() {
     assert_eq!(fixture.rig.store.ids(), [second[0].file_id]);
 }
 
-/// While the store fails, a truncated file waits. Afterwards it is read like any new file.
+/// A truncated file waits while the store fails. Afterward it is read like any new file.
 #[test]
 fn a_truncated_file_is_read_once_its_new_id_is_saved() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -190,8 +191,8 @@ fn a_truncated_file_is_read_once_its_new_id_is_saved() {
     assert_eq!(fixture.read_texts(), ["3"]);
 }
 
-/// Data that was in flight when a file was truncated, and is then abandoned, waits for the copy of
-/// the file. Without a copy it is lost.
+/// Data that is in flight when a file is truncated, and is then abandoned, waits for the copy of
+/// the file. Without a copy the data is lost.
 #[test]
 fn abandoned_data_of_a_truncated_file_is_counted_if_no_copy_appears() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -210,7 +211,7 @@ fn abandoned_data_of_a_truncated_file_is_counted_if_no_copy_appears() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// Unread data of a truncated file is lost, and counted as far as its length was known.
+/// Unread data of a truncated file is lost, and is counted up to the last known length.
 #[test]
 fn data_truncated_before_it_was_read_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -225,14 +226,14 @@ fn data_truncated_before_it_was_read_is_counted() {
     file.set_len(0).unwrap();
     fixture.rig.ready = ready;
     assert!(fixture.batches().is_empty());
-    // The data is counted once no copy can appear any more.
+    // The data is counted once a copy can no longer appear.
     fixture.rig.advance(Duration::from_secs(120));
     assert!(fixture.batches().is_empty());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
 }
 
 /// Unread data is also counted if the agent stops before it has seen the truncation. The next start
-/// reads the new content. The file may be closed because of the limit of open files.
+/// reads the new content. The file may be closed because of the limit on open files.
 #[test]
 fn data_truncated_just_before_a_stop_is_counted() {
     for is_closed in [false, true] {
@@ -261,7 +262,8 @@ fn data_truncated_just_before_a_stop_is_counted() {
 }
 
 /// A deleted file is read while its writer has it open. Once it stops growing, its incomplete last
-/// line is delivered; once that is settled and committed, the file is closed and its id removed.
+/// line is delivered; once that line is settled and committed, the file is closed and its id is
+/// removed.
 #[test]
 fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -293,7 +295,7 @@ fn a_deleted_file_is_forgotten_after_a_quiet_period() {
     assert_eq!((fixture.rig.store.ids(), fixture.source.files.iter().count()), (vec![], 0));
 }
 
-/// A file with the inode number of a known file but other content is a new file.
+/// A file with the inode number of a known file but different content is a new file.
 #[test]
 fn new_content_in_a_known_inode_is_a_new_file() {
     for content in ["B", "Another beginning\nand a second line\n", "One li"] {
@@ -371,8 +373,8 @@ fn raise_open_files(least: u64) {
     }
 }
 
-/// A short head is durable before its data is sent, so that after a crash new content of the file
-/// is not sent with the ids of delivered lines.
+/// A short head is made durable before its data is sent, so that after a crash, new content of the
+/// file is not sent with the ids of delivered lines.
 #[test]
 fn new_content_after_a_crash_gets_new_ids_without_a_commit() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -391,7 +393,7 @@ fn new_content_after_a_crash_gets_new_ids_without_a_commit() {
     assert_ne!(first[0].file_id, second[0].file_id);
 }
 
-/// While the store fails, data that extends a short head is not sent; it is read again afterwards.
+/// While the store fails, data that extends a short head is not sent; it is reread afterward.
 #[test]
 fn nothing_is_emitted_before_its_head_is_saved() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -449,7 +451,7 @@ fn a_pattern_is_missing_once_its_last_file_is_deleted() {
     assert!((0..20).any(|_| !is_missing(&mut fixture)));
 }
 
-/// inotify reports names that appear, and they are checked without a walk.
+/// inotify reports new names, and they are checked without a walk.
 #[test]
 fn a_new_file_is_read_without_a_walk() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
@@ -485,7 +487,7 @@ fn the_first_walk_does_not_delay_the_next() {
     assert_eq!(fixture.source.walks.pause(), super::super::WALK_PAUSE);
 }
 
-/// At a start the folder is empty, as its file system is not mounted yet.
+/// At a start the folder is empty, because its file system is not mounted yet.
 #[test]
 fn files_are_recognized_after_their_folder_was_empty_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
@@ -506,7 +508,7 @@ fn files_are_recognized_after_their_folder_was_empty_at_a_start() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// Records are kept as well if the folder has other files, and is on another device than the
+/// Records are also kept if the folder contains other files and is on a different device from the
 /// recorded one.
 #[test]
 fn files_are_recognized_after_another_device_was_mounted_at_a_start() {

@@ -1,4 +1,4 @@
-//! Finished files: memory holds only what tells whether they are unchanged.
+//! Finished files: only the data that shows whether they are unchanged stays in memory.
 
 use super::*;
 use crate::source::schedule::IDLE_AFTER;
@@ -10,7 +10,7 @@ fn fixture() -> Fixture {
     Fixture::new(json!({ "idle_files_max": 0 }), &["out"])
 }
 
-/// Reads everything, and returns the texts once this many files are finished.
+/// Reads everything, and returns the texts once `files` files are finished.
 fn finish(fixture: &mut Fixture, files: usize) -> Vec<String> {
     let mut texts = fixture.read_texts();
     for _ in 0..100 {
@@ -25,7 +25,7 @@ fn finish(fixture: &mut Fixture, files: usize) -> Vec<String> {
     panic!("{finished} of {files} files are finished, {open} are not");
 }
 
-/// Returns the texts that are read until the next walk and a bit longer.
+/// Returns the texts that are read until shortly after the next walk.
 fn after_walk(fixture: &mut Fixture) -> Vec<String> {
     let mut texts = fixture.read_texts();
     fixture.rig.advance(crate::source::WALK_INTERVAL);
@@ -53,7 +53,7 @@ fn a_finished_file_is_read_from_its_checkpoint_when_it_grows() {
     assert_eq!(fixture.read_texts(), ["two"], "inotify reports the write");
     assert_eq!(finish(&mut fixture, 2), [""; 0]);
     assert_eq!(fixture.rig.store.ids(), ids, "it keeps its id");
-    // Without inotify a walk notices it.
+    // Without inotify, a walk notices the change.
     fixture.source.watch = crate::watch::Watch::without_inotify();
     fixture.append("b.log", "c\n");
     assert_eq!(after_walk(&mut fixture), ["c"]);
@@ -69,11 +69,11 @@ fn an_agent_that_was_killed_finds_finished_files_unchanged_or_grown() {
     fixture.restart(false);
     assert_eq!(fixture.read_texts(), ["more"]);
     assert_eq!(fixture.source.history.finished.len(), 4, "unchanged files are not opened");
-    // Inotify reports the first write to a file that was not opened.
+    // inotify reports the first write to a file that is not open.
     fixture.append("1.log", "late\n");
     assert_eq!(fixture.read_texts(), ["late"]);
     assert_eq!(fixture.rig.store.ids(), opened);
-    // A kill before the commit: the lines are repeated under their id.
+    // The agent is killed before the commit, so the lines are resent with the same id.
     fixture.append("2.log", "x\n");
     assert_eq!(fixture.read_texts(), ["x"]);
     fixture.restart(false);
@@ -171,7 +171,7 @@ fn a_deleted_finished_file_is_forgotten_and_its_inode_may_be_reused() {
     assert_eq!(after_walk(&mut fixture), ["the same line"]);
     assert_eq!(after_walk(&mut fixture), [""; 0]);
     assert_eq!(fixture.rig.store.ids().len(), 3, "the deleted one is forgotten");
-    // A walk notices it if inotify does not.
+    // A walk notices the change if inotify does not.
     fixture.source.watch = crate::watch::Watch::without_inotify();
     fs::remove_file(fixture.path("1.log")).unwrap();
     (0..3).for_each(|_| assert_eq!(after_walk(&mut fixture), [""; 0]));

@@ -38,7 +38,7 @@ fn a_multiline_event_is_delivered_whole() {
     assert_eq!((state.totals().misfits, state.newest()), (1, 1_795_341_602_000_000_000));
 }
 
-/// An event that is incomplete at a crash is read again from its first line.
+/// An event that is incomplete at a crash is reread from its first line.
 #[test]
 fn an_incomplete_event_survives_a_crash() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -50,7 +50,7 @@ fn an_incomplete_event_survives_a_crash() {
     assert_eq!(texts, [&TRACE[..TRACE.len() - 1], NEXT.trim_end()]);
 }
 
-/// With `--until-eof` the last event of a file counts as complete.
+/// With `--until-eof`, the last event of a file counts as complete.
 #[test]
 fn the_last_event_of_a_file_is_never_lost() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -87,13 +87,13 @@ fn offsets_of_encoded_files_count_raw_bytes() {
     }
 }
 
-/// With `read_from: end`, reading begins at a line of UTF-16, not within its line end.
+/// With `read_from: end`, reading begins at the start of a UTF-16 line, not within its line ending.
 #[test]
 fn reading_from_the_end_begins_at_a_line_in_every_encoding() {
     type Encode = fn(&str) -> Vec<u8>;
     let little: Encode = |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let big: Encode = |text| text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-    // U+0A0A has the bytes of a line end, but is none.
+    // U+0A0A contains the bytes of a line ending, but is not one.
     let unfinished = format!("second \u{a0a}{}", "x".repeat(100_000));
     let cases = [
         ("utf-16le", little),
@@ -140,7 +140,7 @@ fn long_encoded_lines_are_handled_as_configured() {
     }
 }
 
-/// Partial lines of containers form one event with the time of the runtime.
+/// Partial lines of containers form one event with the time that the runtime reported.
 #[test]
 fn container_logs_are_unwrapped() {
     let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
@@ -165,7 +165,7 @@ fn container_logs_are_unwrapped() {
     );
 }
 
-/// Events of a container have its stream, and parts of lines are marked.
+/// A container's events include its stream, and parts of lines are marked.
 #[test]
 fn events_of_containers_have_their_stream() {
     let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
@@ -205,7 +205,7 @@ fn events_of_containers_have_their_stream() {
     );
 }
 
-/// The line ends within an event are line feeds, whatever the line ends of the file.
+/// The line endings within an event are line feeds, whatever the line endings of the file.
 #[test]
 fn line_ends_within_events_are_line_feeds() {
     for name in ["utf-8", "utf-16le"] {
@@ -224,7 +224,7 @@ fn line_ends_within_events_are_line_feeds() {
         fixture.append("a.log", encoded(&text));
         end(&mut fixture);
         assert_eq!(fixture.read_texts(), [&TRACE[..TRACE.len() - 1], NEXT.trim_end()], "{name}");
-        // What was read is recognized after a restart.
+        // Data that was read is recognized after a restart.
         fixture.restart(true);
         fixture.append("a.log", encoded("2026-11-22 10:00:03 x\r\n"));
         end(&mut fixture);
@@ -232,7 +232,7 @@ fn line_ends_within_events_are_line_feeds() {
     }
 }
 
-/// Returns the texts that are read within about some seconds.
+/// Returns the texts that are read within about this many seconds.
 fn texts_within(fixture: &mut Fixture, seconds: u64) -> Vec<String> {
     let end = fixture.rig.now.since_start + Duration::from_secs(seconds);
     let mut texts = Vec::new();
@@ -242,7 +242,7 @@ fn texts_within(fixture: &mut Fixture, seconds: u64) -> Vec<String> {
     texts
 }
 
-/// A last line without a line end is delivered once it has not grown for the timeout.
+/// A last line without a line ending is delivered once it has not grown for the timeout.
 #[test]
 fn an_unfinished_line_is_delivered_after_the_timeout() {
     for more in [json!({}), json!({ "max_line": "4B" }), timestamps()] {
@@ -281,7 +281,7 @@ fn an_unfinished_line_is_delivered_after_the_timeout() {
     assert_eq!(texts, ["a", "b"]);
 }
 
-/// The event that makes a sink panic is found among multi-line events; only it is rejected.
+/// The event that makes a sink panic is found among multi-line events; only that event is rejected.
 #[test]
 fn only_the_event_that_panics_a_sink_is_rejected() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -308,13 +308,13 @@ fn only_the_event_that_panics_a_sink_is_rejected() {
     assert_eq!(delivered.len(), 7, "{delivered:?}");
 }
 
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: TestSize = TestSize { gate: 40, long: 1000 };
 
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Whatever the sizes of writes and the times of restarts, the events are those of the whole
+    /// For any sizes of writes and any times of restarts, the events are those of the complete
     /// content.
     #[test]
     fn events_do_not_depend_on_how_a_file_grows(

@@ -19,7 +19,7 @@ fn read(fixture: &mut Fixture) -> Vec<String> {
     batches.iter().flat_map(with_header).collect()
 }
 
-/// Returns a text with this many headers, and a line after each.
+/// Returns a text with `count` headers, and a line after each.
 fn alternating(count: usize) -> (String, Vec<String>) {
     let text = (0..count).map(|n| format!("#Fields: a b{n}\n{n} x\n")).collect();
     (text, (0..count).map(|n| format!("#Fields: a b{n}|{n} x")).collect())
@@ -45,7 +45,7 @@ fn headers_before_a_checkpoint_are_known_after_a_restart() {
     fixture.restart(true);
     fixture.append("a.log", "y\n");
     assert_eq!(read(&mut fixture), ["#Fields: a b99|y"]);
-    // Nothing was saved: the file is read again.
+    // Nothing was saved, so the file is reread.
     fixture.restart(false);
     fixture.append("a.log", "z\n");
     assert_eq!(read(&mut fixture).last().unwrap(), "#Fields: a b99|z");

@@ -1,4 +1,4 @@
-//! Random mix of growing and renamed files, blocked and failing sinks, and restarts.
+//! A random mix of growing and renamed files, blocked and failing sinks, and restarts.
 
 use super::*;
 use fastrand::Rng;
@@ -6,13 +6,13 @@ use millstream_model::{OriginId, SinkIndex, SinkSet};
 use millstream_testkit_random::{Seed, TestSize};
 use std::collections::BTreeMap;
 
-/// Cases of 200 steps.
+/// Number of cases, each with 200 steps.
 const CASES: TestSize = TestSize { gate: 80, long: 5000 };
 
-/// Number of live files; renamed files exist in addition.
+/// Number of active files; there are also renamed files.
 const FILES: u64 = 3;
 
-/// State of the test: what was written, and what each sink has received.
+/// State of the test: the lines that were written and received by each sink.
 struct World {
     fixture: Fixture,
     random: Rng,
@@ -77,7 +77,7 @@ impl World {
         ended
     }
 
-    /// Delivers one of the batches in flight, or abandons it if it was not abandoned before.
+    /// Delivers one of the batches in flight, or abandons it if it was not abandoned earlier.
     fn settle(&mut self) {
         if self.in_flight.is_empty() {
             return;
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Reads everything, delivers it, and compares it with what was written.
+    /// Reads and delivers everything, and compares it with the written lines.
     fn finish(mut self, seed: u64) {
         (self.fixture.rig.ready, self.fixture.rig.blocked) =
             (self.fixture.rig.all(), SinkSet::EMPTY);
@@ -162,7 +162,7 @@ impl World {
     }
 }
 
-/// Finally every sink has received every line, and a repeated line has the same id.
+/// In the end, every sink has received every line, and repeated lines have the same id.
 #[test]
 fn every_sink_gets_every_line_under_one_id() {
     for seed in Seed::of_test_or(0).cases(CASES) {

@@ -34,7 +34,7 @@ pub struct Line {
     pub text: Vec<u8>,
 }
 
-/// A folder, and a source over every `*.log*` in it.
+/// A folder, and a source that reads every `*.log*` in it.
 pub struct Fixture {
     pub dir: TempDir,
     pub rig: SourceRig,
@@ -60,7 +60,7 @@ impl Fixture {
         self.dir.path().join(name)
     }
 
-    /// Appends to a file, and creates it if it is missing.
+    /// Appends to a file; creates the file if it is missing.
     pub fn append(&self, name: &str, text: impl AsRef<[u8]>) -> File {
         let mut file = OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap();
         file.write_all(text.as_ref()).unwrap();
@@ -121,7 +121,7 @@ impl Fixture {
         texts(&self.read())
     }
 
-    /// Restarts the agent after a crash, optionally with a commit of the checkpoints before.
+    /// Restarts the agent after a crash, optionally with an earlier commit of the checkpoints.
     pub fn restart(&mut self, commit: bool) {
         if commit {
             self.rig.commit();
@@ -130,7 +130,7 @@ impl Fixture {
         self.source = open(&self.options, &self.rig);
     }
 
-    /// Returns the events dropped for a reason.
+    /// Returns the number of events that were dropped for this reason.
     pub fn dropped(&self, reason: &str) -> u64 {
         self.rig.counters.snapshot().dropped_events.get(reason).copied().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
 //! Model test: random operations on files and the agent, in any order; the output is compared with
-//! what was written.
+//! the written lines.
 //!
 //! A failure prints its seed and the shortest failing list of operations. `MODEL_LOG=1` prints the
 //! agent's own log.
@@ -20,13 +20,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use world::World;
 
-/// Cases of all operations.
+/// Number of cases with all operations.
 const CASES: TestSize = TestSize { gate: 1500, long: 50_000 };
 
-/// Cases of rotations.
+/// Number of cases with rotations.
 const ROTATIONS: TestSize = TestSize { gate: 500, long: 20_000 };
 
-/// Number of concurrent cases. Each mostly waits for the kernel to close its inotify instance.
+/// Number of concurrent cases. Each of them mostly waits for the kernel to close its inotify
+/// instance.
 const THREADS: usize = 8;
 
 /// Maximum number of operations in a case.
@@ -35,7 +36,7 @@ const OPERATIONS_MAX: usize = 40;
 /// An operation on files or the agent. A leading `usize` is the index of a log in [`NAMES`].
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Appends complete lines; a late writer appends to the file that was renamed last.
+    /// Appends complete lines; a late writer appends to the most recently renamed file.
     Append(usize, Late, usize),
     /// Appends the beginning of a line.
     Begin(usize, Late),
@@ -47,30 +48,30 @@ enum Operation {
     Date(usize),
     /// Copies and truncates, with or without a poll in between.
     CopyTruncate(usize, bool),
-    /// Copies and truncates; the copy gets its name only with `Appear`, at a start, or before a long
-    /// pause.
+    /// Copies and truncates; the copy gets its name only through `Appear`, at a start, or before a
+    /// long pause.
     CopyAway(usize),
     Appear,
-    /// Truncates and rewrites to a size.
+    /// Truncates the file, and writes content of this size.
     Rewrite(usize, Size),
     Delete(usize),
-    /// Deletes and recreates. If the file system reuses the inode number, this looks like `Rewrite`
-    /// to an agent that was down.
+    /// Deletes and recreates the file. If the file system reuses the inode number, an agent that
+    /// was down cannot distinguish this from `Rewrite`.
     Replace(usize),
     HardLink(usize),
     /// Points the log's symlink at a new file.
     Switch,
-    /// Compresses a rotated file, at once or slowly; then deletes the original.
+    /// Compresses a rotated file, at once or slowly, then deletes the original.
     Compress(usize, bool),
     Poll(usize),
-    /// Milliseconds.
+    /// Advances the time by this many milliseconds.
     Advance(u64),
     /// Delivers batches in flight.
     Deliver(usize),
-    /// Abandons a batch in flight; the flag says whether its content is the cause.
+    /// Abandons a batch in flight; the flag tells whether its content is the cause.
     Lose(bool),
     Commit,
-    /// Removes the held files.
+    /// Removes the retained files.
     RemoveHeld,
     Stop(Ending),
     Start,
@@ -78,7 +79,7 @@ enum Operation {
     Settle,
 }
 
-/// How the agent ends.
+/// How the agent stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// All data in flight is delivered.
@@ -91,7 +92,7 @@ enum Ending {
 /// Whether the writer still has the renamed file open.
 type Late = bool;
 
-/// Size to which a file is rewritten, compared with its old size.
+/// Size of the new content of a file, compared with its old size.
 #[derive(Clone, Copy, Debug)]
 enum Size {
     Same,
@@ -143,12 +144,12 @@ fn heads() -> impl Strategy<Value = Heads> {
     prop_oneof![2 => Just(Heads::Differ), 1 => Just(Heads::Short), 1 => Just(Heads::Long)]
 }
 
-/// How deleted files are held.
+/// How deleted files are retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holding {
     /// By hard links.
     Links,
-    /// By open descriptors, and by copies at a clean stop, as no link can be created.
+    /// By open descriptors, and by copies at a clean stop, because no link can be created.
     Copies,
     /// By hard links, with space for one file.
     Little,
@@ -158,8 +159,8 @@ fn holding() -> impl Strategy<Value = Holding> {
     prop_oneof![3 => Just(Holding::Links), 2 => Just(Holding::Copies), 1 => Just(Holding::Little)]
 }
 
-/// An operation on logs of which only the live names are included: they are renamed and compressed
-/// while the agent is up or down.
+/// Returns operations on logs of which only the current names are included; the files are renamed
+/// and compressed while the agent is up or down.
 fn rotation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let name = || 0..NAMES.len() - 1;
@@ -178,7 +179,7 @@ fn rotation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Which idle files are finished.
+/// The idle files that are finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finishing {
     All,
@@ -218,7 +219,7 @@ fn play(
     world.finish()
 }
 
-/// Runs the case of one seed. If it fails, the error has the shortest failing case.
+/// Runs the case of one seed. If it fails, returns an error with the shortest failing case.
 fn try_seed(seed: u64) -> Result<(), String> {
     let cases = (heads(), holding(), finishing(), vec(operation(), 1..OPERATIONS_MAX));
     try_cases(seed, cases, |(heads, holding, finishing, operations)| {
@@ -279,7 +280,7 @@ fn unseen_generations_are_read_once() {
     play_all(ROTATIONS, try_rotations);
 }
 
-/// Plays cases on several threads until one fails.
+/// Runs cases on several threads until one fails.
 fn play_all(cases: TestSize, try_seed: impl Fn(u64) -> Result<(), String> + Sync) {
     if std::env::var_os("MODEL_LOG").is_some() {
         log::set_max_level(log::LevelFilter::Debug);

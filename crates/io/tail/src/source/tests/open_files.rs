@@ -1,4 +1,4 @@
-//! The limit of open files, symlinks, patterns without a match, and time ranges.
+//! The limit on open files, symlinks, patterns without a match, and time ranges.
 
 use super::*;
 use crate::tail::Tail;
@@ -48,8 +48,7 @@ fn a_closed_file_is_distinguished_from_its_replacement() {
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
 
-/// A partly read file that is closed because of the limit may be rewritten before it is opened
-/// again.
+/// A partly read file that is closed because of the limit may be rewritten before it is reopened.
 #[test]
 fn a_reopened_file_is_checked_before_it_is_read_on() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -62,7 +61,8 @@ fn a_reopened_file_is_checked_before_it_is_read_on() {
     assert!(fixture.read_texts() == texts("new"), "the new content is read from its beginning");
 }
 
-/// Only events in the time range are emitted, with the lines without a time that follow them.
+/// Only events in the time range are emitted, together with the lines without a time that follow
+/// them.
 #[test]
 fn a_time_range_is_read_and_the_source_ends() {
     let backfill = json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
@@ -99,7 +99,8 @@ fn a_pattern_without_a_match_is_reported() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// The limit keeps an upper bound of the open files, recomputed only when it reaches the limit.
+/// The number of open files is tracked as an upper bound, which is recomputed only when it reaches
+/// the limit.
 #[test]
 fn the_open_file_count_is_recomputed_only_at_the_limit() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);

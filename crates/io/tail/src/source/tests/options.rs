@@ -1,4 +1,4 @@
-//! Settings of the tests, written as the options of source `file`.
+//! Settings for the tests, written as options of the source `file`.
 
 use crate::discover::{Exclude, Pattern};
 use crate::{
@@ -23,7 +23,7 @@ struct Options {
     open_files_max: Option<usize>,
     idle_files_max: Option<usize>,
     read_timeout: Option<Interval>,
-    /// The delimiter between columns that `#Fields:` lines name.
+    /// The column delimiter of `#Fields:` lines.
     header_delimiter: Option<String>,
     #[serde(default)]
     held: HeldOptions,

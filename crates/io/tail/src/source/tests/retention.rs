@@ -7,8 +7,8 @@ use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Creates a source whose only sink is not ready. Without `links` the folder for held files is on
-/// another file system.
+/// Creates a source whose only sink is not ready. Without `links`, the folder for retained files is
+/// on another file system.
 fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     let mut fixture = Fixture::new(options, &["out"]);
     fixture.rig.ready = Default::default();
@@ -21,7 +21,7 @@ fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     (fixture, other)
 }
 
-/// Polls for some seconds while nothing can be delivered.
+/// Polls for a few seconds while nothing can be delivered.
 fn pass(fixture: &mut Fixture) {
     for _ in 0..15 {
         fixture.poll();
@@ -37,7 +37,7 @@ fn held(fixture: &Fixture) -> Vec<String> {
     names
 }
 
-/// Makes the sink ready; returns what is emitted.
+/// Makes the sink ready; returns the emitted lines.
 fn free(fixture: &mut Fixture) -> Vec<Line> {
     fixture.rig.ready = fixture.rig.all();
     let mut lines = fixture.read();
@@ -149,7 +149,7 @@ fn a_file_that_cannot_be_linked_is_copied_at_a_stop() {
     let lines = free(&mut fixture);
     assert_eq!(texts(&lines), ["3", "4", "unfinished"]);
     assert!(lines.iter().all(|line| line.file_id == before[0].file_id && line.offset >= 4000));
-    // A crash before the commit makes the next start read the copy again.
+    // After a crash before the commit, the next start rereads the copy.
     fixture.restart(false);
     assert_eq!(texts(&free(&mut fixture)), ["3", "4", "unfinished"]);
     fixture.rig.commit();
@@ -201,8 +201,8 @@ fn a_copy_that_exceeds_the_deadline_is_counted_as_lost() {
     assert_eq!(fixture.source.leave().unwrap().lost.bytes, 600);
 }
 
-/// Beyond the limit the oldest files are dropped, and their unread data is counted in bytes and
-/// lines.
+/// If the limit is exceeded, the oldest files are dropped, and their unread data is counted in
+/// bytes and lines.
 #[test]
 fn deleted_files_stay_within_their_limit() {
     for links in [true, false] {
@@ -239,7 +239,7 @@ fn a_deleted_folder_of_held_files_is_created_again() {
     assert_eq!(free(&mut fixture).len(), 2, "open descriptors still hold the files");
 }
 
-/// Held files are named by their id, so the id survives the loss of the checkpoint store.
+/// Retained files are named by their id, so the id survives the loss of the checkpoint store.
 #[test]
 fn held_files_keep_their_ids_when_the_store_is_lost() {
     for links in [true, false] {
@@ -260,7 +260,7 @@ fn held_files_keep_their_ids_when_the_store_is_lost() {
     }
 }
 
-/// A held link to a file that still has its own path is not a second file.
+/// A link to a file that still has its own path is not a second file.
 #[test]
 fn a_held_file_with_its_own_path_is_read_once() {
     let (mut fixture, _) = blocked(json!({}), true);
@@ -292,7 +292,7 @@ fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     drop(in_flight);
 }
 
-/// Abandoned data of a dropped file is counted as lost at once, as its loss is not counted later.
+/// Abandoned data of a dropped file is counted as lost at once, because nothing counts it later.
 #[test]
 fn abandoned_data_of_a_dropped_file_is_counted() {
     let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);
@@ -310,7 +310,7 @@ fn abandoned_data_of_a_dropped_file_is_counted() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// A file that was closed because of the limit of open files is reopened through its held link.
+/// A file that was closed because of the limit on open files is reopened through its link.
 #[test]
 fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
     let (mut fixture, _) = blocked(json!({ "open_files_max": 2 }), true);
@@ -341,7 +341,7 @@ fn a_held_file_closed_at_the_limit_is_read_after_its_deletion() {
     assert_eq!(fixture.dropped("closed_unread"), 0);
 }
 
-/// A file that only its descriptor holds could not be reopened.
+/// A file that is retained only by its descriptor could not be reopened.
 #[test]
 fn a_deleted_file_without_a_link_stays_open_at_the_limit() {
     let (mut fixture, _other) = blocked(json!({ "open_files_max": 1 }), false);

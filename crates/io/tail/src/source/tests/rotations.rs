@@ -39,8 +39,8 @@ fn pack(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
 }
 
-/// Appends to a file, and waits so that the next file has a later modification time: the clock of
-/// the kernel for these advances in steps.
+/// Appends to a file, then waits so that the next file gets a later modification time: the kernel's
+/// clock for modification times advances in steps.
 fn write(fixture: &Fixture, name: &str, text: &str) {
     let written = fixture.append(name, text).metadata().unwrap().modified().unwrap();
     let beside = fixture.dir.path().parent().unwrap();
@@ -94,7 +94,7 @@ fn generations_rotated_while_the_agent_was_down_are_read_in_order() {
     assert!(kept.len() <= GENERATIONS_MAX + 1, "{kept:#?}");
 }
 
-/// More generations than a walk handles were rotated while the agent was down. The live file is
+/// More generations than one walk handles were rotated while the agent was down. The live file is
 /// read in between.
 #[test]
 fn generations_deferred_to_the_next_walk_are_the_newest() {
@@ -157,7 +157,7 @@ fn generations_rotated_between_two_polls_are_read() {
     }
 }
 
-/// Of two generations with the same content one is recorded and still exists, so the other is a
+/// One of two generations with the same content is recorded and still exists, so the other one is a
 /// different file.
 #[test]
 fn generations_with_the_same_content_are_all_read() {
@@ -176,7 +176,7 @@ fn generations_with_the_same_content_are_all_read() {
     }
 }
 
-/// The same if the patterns match the names of rotated files.
+/// The same situation, with patterns that match the names of rotated files.
 #[test]
 fn generations_with_the_same_content_are_all_read_under_names_that_match() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -198,7 +198,7 @@ fn generations_with_the_same_content_are_all_read_under_names_that_match() {
     }
 }
 
-/// Incomplete output of a killed compressor next to the original is neither read nor waited for.
+/// Incomplete output of a killed compressor next to the original is neither read nor awaited.
 #[test]
 fn a_generation_that_exists_twice_is_read_once() {
     for whole in [true, false] {
@@ -224,7 +224,7 @@ fn a_generation_that_exists_twice_is_read_once() {
     }
 }
 
-/// The same if the compressed form is so old that it counts as complete at once.
+/// The same situation, with a compressed form so old that it counts as complete at once.
 #[test]
 fn a_generation_next_to_its_old_compressed_form_is_read_once() {
     let mut fixture = begun("0\n");
@@ -268,8 +268,8 @@ fn excluded_rotated_files_are_not_read() {
     assert_eq!(settle(&mut fixture), Vec::<String>::new());
 }
 
-/// Creates a source over links, of which one leads through another to `pods/0.log`, and reads `0`
-/// from there.
+/// Creates a source whose paths are links, one of which leads through another link to `pods/0.log`,
+/// and reads `0` from there.
 fn begun_behind_links() -> Fixture {
     let mut fixture = Fixture::new(json!({ "include": "links/*.log" }), &["out"]);
     let folders = ["links", "hops", "pods"];
@@ -282,7 +282,7 @@ fn begun_behind_links() -> Fixture {
     fixture
 }
 
-/// Renames the target, and writes a line to the next one.
+/// Renames the target, and writes a line to the next target.
 fn rotate_target(fixture: &Fixture, number: u64) {
     fixture.rename("pods/0.log", &format!("pods/0.log.2026112810000{number}"));
     write(fixture, "pods/0.log", &format!("{number}\n"));
@@ -294,13 +294,13 @@ fn settle_sorted(fixture: &mut Fixture) -> Vec<String> {
     texts
 }
 
-/// The target of links is renamed, and no name in the folder of the link changes.
+/// The target of links is renamed, and no name in the link's folder changes.
 #[test]
 fn rotations_of_the_target_of_a_link_are_read() {
     let mut fixture = begun_behind_links();
     (1..=3).for_each(|number| rotate_target(&fixture, number));
     assert_eq!(settle_sorted(&mut fixture), ["1", "2", "3"]);
-    // The same while the agent is down, with the rest of the last file.
+    // The same while the agent is down, with the remaining data of the last file.
     fixture.rig.commit();
     write(&fixture, "pods/0.log", "rest of 3\n");
     (4..=6).for_each(|number| rotate_target(&fixture, number));
@@ -308,7 +308,7 @@ fn rotations_of_the_target_of_a_link_are_read() {
     assert_eq!(settle_sorted(&mut fixture), ["4", "5", "6", "rest of 3"]);
 }
 
-/// Release 0.1.0 recorded a linked file under the name of the link only.
+/// Release 0.1.0 recorded a linked file only under the name of the link.
 #[test]
 fn a_linked_file_that_an_older_release_recorded_is_found_after_its_rotation() {
     let mut fixture = begun_behind_links();
@@ -325,7 +325,7 @@ fn a_linked_file_that_an_older_release_recorded_is_found_after_its_rotation() {
     assert_eq!(settle_sorted(&mut fixture), ["1", "rest of 0"]);
 }
 
-/// The rules for symlinks hold for what lies beside a target, too.
+/// The rules for symlinks also apply to files beside a target.
 #[test]
 fn a_rotated_file_of_another_owner_beside_a_target_is_not_read() {
     let mut fixture = begun_behind_links();
@@ -360,8 +360,8 @@ fn files_that_come_and_go_between_two_polls_are_counted() {
     assert_eq!(noted(&fixture, "unseen_deletions"), 2, "an open file is read to its end");
 }
 
-/// Several generations wait after an outage or a restart: the oldest comes first, whether its name
-/// is known from before or only its rotation's.
+/// Several generations wait after an outage or a restart: the oldest is read first, whether its own
+/// name was already known or only the name of its rotation.
 #[test]
 fn generations_that_wait_are_read_in_the_order_of_writing() {
     for known in [true, false] {
@@ -377,7 +377,7 @@ fn generations_that_wait_are_read_in_the_order_of_writing() {
             if known {
                 fixture.poll();
             }
-            // Modification times differ by more than the clock of the file system.
+            // The modification times differ by more than one step of the file system's clock.
             std::thread::sleep(Duration::from_millis(20));
             if generation < 3 {
                 for number in (1..3).rev() {
@@ -406,7 +406,7 @@ fn generations_that_wait_are_read_in_the_order_of_writing() {
     }
 }
 
-/// At the start the log itself is missing, because its writer is down, too.
+/// At the start the log itself is missing, because its writer is down as well.
 #[test]
 fn generations_are_read_while_the_log_itself_is_missing() {
     let mut fixture = begun("0\n");
@@ -443,7 +443,7 @@ fn the_last_lines_of_a_rotated_file_come_before_those_of_the_next_one() {
         fixture.append("a.log", "0\n");
         assert_eq!(fixture.read_texts(), ["0"]);
         for number in 1..5 {
-            // The next poll of the file is due only later.
+            // The file is not due for its next poll yet.
             assert!(matches!(fixture.poll(), Polled::Wait(_)));
             fixture.append("a.log", format!("{number} last\n"));
             fixture.rename("a.log", &format!("a.log.{}", 10 - number));

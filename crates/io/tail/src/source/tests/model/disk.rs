@@ -1,4 +1,4 @@
-//! The log folder: operations of writers and rotations, and its content.
+//! The log folder: operations by writers and rotations, and its content.
 
 use super::Size;
 use flate2::read::MultiGzDecoder;
@@ -18,14 +18,14 @@ const KEPT: usize = 3;
 /// First line of every file with [`Heads::Short`].
 pub const STARTED: &str = "started";
 
-/// What the files begin with.
+/// The content at the beginning of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heads {
     /// Unique lines.
     Differ,
     /// The same short line.
     Short,
-    /// The same lines, longer than a full head.
+    /// Identical lines, longer than a full head.
     Long,
 }
 
@@ -39,12 +39,12 @@ impl Heads {
     }
 }
 
-/// Content of a file, which may have several names.
+/// The content of a file, which may have several names.
 #[derive(Clone, Default)]
 pub struct Content {
     /// Complete lines.
     pub lines: Vec<String>,
-    /// The text after the last line end.
+    /// The text after the last line ending.
     pub rest: String,
     /// Whether a name of the file matches a pattern of the agent.
     pub named: bool,
@@ -58,7 +58,7 @@ pub struct Disk {
     next: usize,
     /// Inode numbers of copies, which no writer has open.
     copies: HashSet<u64>,
-    /// Copies without the name of a rotation yet, by the name of their log.
+    /// Copies that do not have a rotation name yet, by the name of their log.
     away: BTreeMap<String, PathBuf>,
 }
 
@@ -94,7 +94,7 @@ impl Disk {
         contents
     }
 
-    /// Returns the file to write to: the log, or for a late writer the renamed log. A copy has no
+    /// Returns the file to write to: the log, or, for a late writer, the renamed log. A copy has no
     /// late writer.
     fn target(&self, name: &str, late: bool) -> Option<PathBuf> {
         if !late {
@@ -171,7 +171,7 @@ impl Disk {
         }
     }
 
-    /// Copies a log to a name that is no rotation name, and truncates it.
+    /// Copies a log to a name that is not a rotation name, and truncates it.
     pub fn copy_away(&mut self, name: &str) {
         if has_one_name(&self.path(name)) && !self.away.contains_key(name) {
             let number = self.next();
@@ -219,7 +219,7 @@ impl Disk {
         let _ = fs::remove_file(self.path(name));
     }
 
-    /// Not of a symlink: which of its targets a name belonged to is unknown once it is gone.
+    /// Skips symlinks: once a name is gone, it is unknown which target it belonged to.
     pub fn hard_link(&mut self, name: &str) {
         if self.path(name).is_symlink() {
             return;
@@ -239,7 +239,7 @@ impl Disk {
         fs::rename(link, self.path(NAMES[NAMES.len() - 1])).unwrap();
     }
 
-    /// Compresses the content of the first rotation of a log; changes no file.
+    /// Returns the compressed content of a log's first rotation; changes no file.
     pub fn compressed(&self, name: &str) -> Option<CompressedFile> {
         let from = self.path(&format!("{name}.1"));
         if !has_one_name(&from) {
@@ -263,12 +263,12 @@ pub struct CompressedFile {
 }
 
 /// Returns whether the file exists and has no other name. A copy of a file with two names may be
-/// compared with the wrong name, and is then read like any file.
+/// compared with the wrong name, and is then read like any other file.
 fn has_one_name(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
 
-/// Returns the content of held files. Lines of a copy that are partly in its hole are left out.
+/// Returns the content of retained files, without lines that are partly in the hole of a copy.
 pub fn held(folder: &Path) -> Vec<Content> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut contents: Vec<Content> = entries.map(|entry| content(&entry.path())).collect();

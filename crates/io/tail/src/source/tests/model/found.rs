@@ -1,10 +1,11 @@
-//! Cases that failed once, each the shortest case of a kind. Random seeds reach them rarely.
+//! Cases that failed once, each the shortest of its kind. Random seeds rarely reach them.
 
 use super::Operation::*;
 use super::disk::Heads;
 use super::*;
 
-/// Checks a case three times: ids are random, and files are visited in their order.
+/// Runs a case three times, because ids are random and determine the order in which files are
+/// visited.
 fn check(heads: Heads, operations: &[Operation]) {
     for _ in 0..3 {
         let played = play(heads, Holding::Links, Finishing::All, operations);

@@ -1,4 +1,4 @@
-//! Expected behavior: what was written, what could be read, and what was delivered.
+//! Expected behavior: the lines that were written, could be read, and were delivered.
 
 use super::Line;
 use super::disk::{Content, STARTED};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// File id and offset.
 type Id = (OriginId, u64);
 
-/// Bytes that make a line unique.
+/// Number of bytes that make a line unique.
 const NUMBER_BYTES: u64 = 6;
 
 /// Tracks lines from write to delivery, and checks them.
@@ -23,25 +23,26 @@ pub struct Oracle {
     /// Texts of delivered lines.
     delivered: BTreeMap<Id, String>,
     ids: HashMap<String, Id>,
-    /// Lines that were read and not delivered.
+    /// Lines that were read but not delivered.
     outstanding: BTreeSet<Id>,
     committed: BTreeSet<Id>,
-    /// Lines that were delivered but not committed when the agent ended.
+    /// Lines that were delivered but not committed when the agent exited.
     may_repeat: BTreeSet<Id>,
     /// Lines read since the start of the agent.
     seen: BTreeSet<Id>,
     /// Lines in `may_repeat` beyond the saved head of their file. If the file is truncated and
-    /// begins with the same bytes, other lines may get their ids.
+    /// begins with the same bytes, other lines may get the ids of these lines.
     loose: BTreeSet<Id>,
     /// Files without a commit when the agent was killed. If they are then truncated or moved, they
-    /// may get another id, as only their head was saved.
+    /// may get another id, because only their head was saved.
     unsure: HashSet<OriginId>,
-    /// Largest offset read, by file id. Only abandoned lines are read after it.
+    /// Largest offset read, by file id. Smaller offsets are read afterward only for abandoned
+    /// lines.
     furthest: HashMap<OriginId, u64>,
 }
 
 impl Oracle {
-    /// Records what can be read now.
+    /// Records the lines that can be read now.
     pub fn observe<'a>(
         &mut self,
         readable: impl Iterator<Item = &'a Content>,
@@ -104,7 +105,7 @@ impl Oracle {
         }
     }
 
-    /// Commits the checkpoints: in each open file, up to the first line that was not delivered.
+    /// Commits the checkpoints of open files, each up to the first undelivered line.
     pub fn commit(&mut self, is_open: impl Fn(OriginId) -> bool) {
         for id in self.delivered.keys().filter(|id| is_open(id.0)) {
             if self.outstanding.range((id.0, 0)..*id).next().is_none() {
@@ -113,7 +114,7 @@ impl Oracle {
         }
     }
 
-    /// Records that the agent ended. `known` has the number of hashed bytes by file id.
+    /// Records that the agent exited. `known` contains the number of hashed bytes by file id.
     pub fn stop(&mut self, known: &HashMap<OriginId, u64>) {
         let open = self.delivered.keys().filter(|id| !self.committed.contains(id));
         self.may_repeat.extend(open.copied());
@@ -127,8 +128,8 @@ impl Oracle {
         self.furthest.clear();
     }
 
-    /// Checks that missing lines of deleted files are in held files, or in files that the next start
-    /// reads.
+    /// Checks that missing lines of deleted files are in retained files, or in files that the next
+    /// start reads.
     pub fn are_kept<'a>(
         &self,
         deleted: impl Iterator<Item = &'a Content>,

@@ -8,7 +8,7 @@ use millstream_model::{OriginRecord, OriginStore, Outcome, SinkIndex, Source};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Time limit of copies at a stop, longer than any copy takes.
+/// Time limit for copies at a stop, longer than any copy takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Pauses after which nothing is pending: compressed files count as complete, quiet files are
@@ -23,12 +23,12 @@ pub struct World {
     oracle: Oracle,
     up: bool,
     in_flight: Vec<Batch>,
-    /// Files after the last operation, by inode number.
+    /// The files after the previous operation, by inode number.
     files: HashMap<u64, Content>,
     /// Deleted files that the agent has open, by inode number.
     held: HashMap<u64, Content>,
     holding: Holding,
-    /// Folder for held files that cannot be linked, on another file system.
+    /// Folder for retained files that cannot be linked, on another file system.
     _held_dir: Option<TempDir>,
 }
 
@@ -74,7 +74,8 @@ impl World {
             Rotate(name) => self.disk.rotate(NAMES[name]),
             Date(name) => self.disk.date(NAMES[name]),
             CopyTruncate(name, polled) => self.copy_truncate(NAMES[name], polled)?,
-            // While the agent still searches for what it had read, it looks for copies only once.
+            // While the agent still searches for files that it had read, it looks for copies only
+            // once.
             CopyAway(name) if self.fixture.source.walks.is_searched() => {
                 self.disk.copy_away(NAMES[name])
             }
@@ -139,7 +140,8 @@ impl World {
         Ok(())
     }
 
-    /// Records what can be read now: files with a matching name, and files that the agent has open.
+    /// Records the lines that can be read now: in files with a matching name, and in files that the
+    /// agent has open.
     fn observe(&mut self) {
         let files = self.disk.contents();
         let open =
@@ -185,7 +187,7 @@ impl World {
         Ok(())
     }
 
-    /// Abandons the oldest batch. Repeated abandonment, which ends in rejection, is not tested
+    /// Abandons the oldest batch. Repeated abandonment, which leads to rejection, is not tested
     /// here.
     fn lose(&mut self, own_content: bool) {
         if self.in_flight.is_empty() {
