@@ -1,4 +1,4 @@
-//! The events of a connection contain every byte on the wire, also with TLS.
+//! The events of a connection account for every byte on the wire, even with TLS.
 
 use bytes::Bytes;
 use millstream_recorder::schema::EventKind;
@@ -19,17 +19,17 @@ use tokio::sync::oneshot::{Receiver, channel};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Number of bytes, more than the buffers of a socket hold.
+/// Number of bytes, more than the buffers of a socket can store.
 const BYTES: usize = 8 << 20;
 
-/// Numbers of bytes that a connection to a proxy has transferred.
+/// Number of bytes that a connection to a proxy has transferred in each direction.
 struct Carried {
     sent: u64,
     received: u64,
 }
 
-/// Starts a proxy for one connection to this port. Returns the port of the proxy, and the
-/// transferred bytes after the connection is closed.
+/// Starts a proxy for one connection to this port. Returns the proxy's port, and, once the
+/// connection is closed, the transferred bytes.
 async fn proxy(to: u16) -> (u16, Receiver<Carried>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -52,7 +52,7 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin)
     bytes
 }
 
-/// Sends everything back.
+/// Echoes all bytes.
 async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin) {
     let (mut reader, mut writer) = split(stream);
     copy(&mut reader, &mut writer).await.unwrap();
@@ -140,7 +140,7 @@ async fn requests_and_responses_are_recorded_with_their_heads() {
         assert_eq!((response.status, &response.body[..]), (200, &b"stored"[..]));
     }
     drop(client);
-    // The server keeps its connections.
+    // The server keeps its connections open.
     drop(server);
     let carried = carried.await.unwrap();
     assert!(carried.sent > 6 << 20 && carried.received > 12);

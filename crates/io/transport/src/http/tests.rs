@@ -248,7 +248,7 @@ async fn a_request_may_take_longer_than_the_kernel_waits() {
     assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), i32::MAX as u32);
 }
 
-/// Collects a body, up to a number of bytes.
+/// Collects a body, up to a maximum number of bytes.
 struct Collected(Vec<u8>, usize);
 
 impl BodyReader for Collected {

@@ -69,7 +69,7 @@ async fn rejected_certificates_are_explained() {
     assert_eq!(talk(&Tls::new(fix.files()), good.acceptor(None)).await, Ok(()));
 }
 
-/// Writes the certificate as `ca_file`, and returns options with it.
+/// Writes the certificate as `ca_file`, and returns options that refer to it.
 fn trusting(dir: &TempDir, certificate: &Certificate) -> TlsFiles {
     let (path, _) = certificate.write(dir.path(), "server");
     TlsFiles { ca_file: Some(path), ..TlsFiles::default() }
