@@ -12,7 +12,7 @@ pub const DIGITS_MAX: usize = 20;
 ///
 /// # Errors
 ///
-/// Returns an error that says what is wrong with the text, and what to use instead.
+/// Returns an error if the text is not a time; the message shows a valid one.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let format = Format::new("rfc3339", None)?;
     match format.parse(text.as_bytes(), 0) {

@@ -66,7 +66,7 @@ pub struct Settings {
 /// output.
 pub type Input = (String, usize);
 
-/// Opens a source.
+/// Opens a source when the topology is built.
 pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
 
 /// A source in a blueprint.
@@ -112,11 +112,11 @@ pub struct SinkPart {
 /// The components and their inputs. Ids are unique.
 #[derive(Default)]
 pub struct Blueprint {
-    /// Sources.
+    /// Sources, in any order.
     pub sources: Vec<SourcePart>,
     /// Transforms, in any order.
     pub transforms: Vec<TransformPart>,
-    /// Sinks.
+    /// Sinks, in any order.
     pub sinks: Vec<SinkPart>,
 }
 

@@ -37,7 +37,7 @@ impl CutSet {
     }
 }
 
-/// What a ticket counts for at the cuts on its path.
+/// A ticket's share of the load at the cuts on its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim {
     /// The batch's sinks. The ticket counts at the cuts that lead to one of them.

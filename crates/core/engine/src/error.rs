@@ -81,7 +81,7 @@ pub enum EngineError {
          but the maximum is {CUTS_MAX}; remove some of them"
     )]
     TooManyCuts {
-        /// Id of the source.
+        /// Id of the source at the start of the chain.
         source_id: String,
         /// Number of serial and offload transforms.
         cuts: usize,

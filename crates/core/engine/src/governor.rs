@@ -145,7 +145,7 @@ impl MemoryState {
     }
 }
 
-/// The governor.
+/// Adapts the memory grant to the memory that the process uses.
 pub(crate) struct Governor {
     host: MemoryHost,
     state: Arc<MemoryState>,

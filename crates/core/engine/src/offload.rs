@@ -21,11 +21,10 @@ const SURPLUS_TIME: Duration = Duration::from_secs(10);
 
 /// An offload transform in the pool, identified by its address.
 pub(crate) struct OffloadQueue {
-    /// The transform.
     pub transform: Arc<dyn Offload>,
 }
 
-/// The pool.
+/// The threads that run offload transforms, and the work that waits for them.
 pub(crate) struct OffloadPool {
     threads_max: usize,
     state: Mutex<Pool>,

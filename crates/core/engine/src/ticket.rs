@@ -31,17 +31,17 @@ impl TicketNumber {
 
 /// A batch on its way through the chain.
 pub(crate) struct Ticket {
-    /// The source.
+    /// The source that read the batch.
     pub source: SourceIndex,
     /// Position in the source's order.
     pub number: TicketNumber,
     /// The batch's acknowledgements, finished for each sink once the sink is done.
     pub acks: Vec<Ack>,
-    /// What the ticket counts for at cuts.
+    /// The ticket's share of the load at cuts.
     pub claim: Claim,
     /// Memory for the chain's output.
     pub permit: Mutex<Permit>,
-    /// Traces the batch, if a tap asked for a trace.
+    /// Traces the batch, if a tap requested a trace.
     pub trace: Option<Arc<Trace>>,
     progress: Mutex<Progress>,
     /// Counter of the source's tickets in progress.
@@ -101,7 +101,6 @@ pub(crate) struct Bound {
     pub sink: SinkIndex,
     /// Lane of the sink.
     pub lane: LaneIndex,
-    /// The payload.
     pub payload: Payload,
     /// The segments that the payload delivers.
     pub acks: Vec<Ack>,
@@ -113,7 +112,6 @@ pub(crate) struct Bound {
 
 /// A part of the chain to run.
 pub(crate) struct Step {
-    /// The ticket.
     pub ticket: Arc<Ticket>,
     /// The cut before the step; `None` at the source.
     pub cut: Option<CutIndex>,
@@ -123,7 +121,6 @@ pub(crate) struct Step {
 
 /// A step that has run.
 pub(crate) struct FinishedStep {
-    /// The ticket.
     pub ticket: Arc<Ticket>,
     /// The cut before the step; `None` at the source.
     pub cut: Option<CutIndex>,
@@ -133,11 +130,8 @@ pub(crate) struct FinishedStep {
 
 /// Batches of a ticket that have reached a cut; there may be none.
 pub(crate) struct Arrival {
-    /// The ticket.
     pub ticket: Arc<Ticket>,
-    /// The cut.
     pub cut: CutIndex,
-    /// The batches.
     pub batches: Vec<Batch>,
 }
 

@@ -63,13 +63,13 @@ pub struct HeldFiles {
 /// Values of all counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct CountersSnapshot {
-    /// Events received.
+    /// Events that the component received.
     pub received_events: u64,
-    /// Bytes received.
+    /// Bytes of the received events.
     pub received_bytes: u64,
-    /// Events sent.
+    /// Events that the component sent.
     pub sent_events: u64,
-    /// Bytes sent.
+    /// Bytes of the sent events.
     pub sent_bytes: u64,
     /// Busy time of all threads, in seconds.
     pub busy_seconds: f64,

@@ -34,7 +34,7 @@ impl Default for Limits {
     }
 }
 
-/// An event in a feed.
+/// An event that a sink adds to a feed.
 pub struct FeedEvent {
     /// The original id of a refused event; a new event is identified by its number.
     pub id: Option<FeedId>,

@@ -105,7 +105,7 @@ pub(crate) struct Issued {
     origin: OriginId,
     /// The ledger's epoch when the range was issued.
     epoch: u32,
-    /// The range.
+    /// Range of offsets in the origin.
     pub range: Range<u64>,
     /// Number of times that the range has been abandoned: see [`Reread::attempt`].
     pub attempt: u8,
@@ -121,9 +121,9 @@ impl Issued {
 /// An abandoned range to reread for one sink, with the same ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reread {
-    /// The origin.
+    /// Origin of the range.
     pub origin: OriginId,
-    /// The range.
+    /// Range of offsets in the origin.
     pub range: Range<u64>,
     /// The sink that is missing the range.
     pub sink: SinkIndex,
@@ -136,7 +136,7 @@ pub struct Reread {
 /// An open origin and its progress.
 #[derive(Clone, Debug)]
 pub struct OriginProgress {
-    /// The origin.
+    /// The origin, with the origin's status.
     pub origin: Arc<Origin>,
     /// Furthest offset known to exist.
     pub end: u64,

@@ -296,7 +296,7 @@ impl OriginState {
         }
     }
 
-    /// Returns the totals.
+    /// Returns the totals without resetting them.
     pub fn totals(&self) -> OriginTotals {
         OriginTotals {
             disorder: self.disorder(),
@@ -317,9 +317,9 @@ pub struct OriginTotals {
     /// Events whose first line cannot start an event.
     #[serde(rename = "slice_errors")]
     pub misfits: u64,
-    /// Renames.
+    /// Number of renames.
     pub rotations: u64,
-    /// Truncations.
+    /// Number of truncations.
     pub truncations: u64,
     /// Lines over `max_line`.
     pub long_lines: u64,

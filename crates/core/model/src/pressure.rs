@@ -55,7 +55,7 @@ impl MemoryPressure {
         MemoryPressure { level, is_full, expected_bytes, growth_until_bytes }
     }
 
-    /// Returns the level.
+    /// Returns the level that the governor set last.
     pub fn level(&self) -> Pressure {
         Pressure::ALL[usize::from(self.level.load(Ordering::Relaxed))]
     }

@@ -73,7 +73,7 @@ type TracedRows = [(usize, usize)];
 pub struct SamplePoint {
     /// The side of the component.
     pub side: TapSide,
-    /// The component.
+    /// Id of the component.
     pub id: Arc<str>,
     /// Index of the output.
     pub output: usize,
@@ -92,7 +92,7 @@ pub trait TraceListener: Send + Sync {
 /// A part of a batch's path: through a source, a transform, or a sink with its endpoint.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// The component.
+    /// Id of the component.
     pub component: Arc<str>,
     /// Times at which the batch entered and left the component, measured from the start of the
     /// trace. For a sink, the times of its encoder.
@@ -141,7 +141,7 @@ pub struct DeliveryStage {
 /// The path of one batch through the topology. The trace is complete when no other reference to it
 /// remains.
 pub struct Trace {
-    /// The source.
+    /// Id of the source.
     pub source: Arc<str>,
     /// Wall clock when the source issued the batch and the trace began, in nanoseconds since 1970.
     pub begun_ns: i64,

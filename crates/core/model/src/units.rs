@@ -52,7 +52,7 @@ pub enum UnitError {
         /// Two valid values.
         example: &'static str,
     },
-    /// An unknown unit.
+    /// The unit is unknown.
     #[error("{text:?} has the unknown unit {unit:?}; use {units}")]
     UnknownUnit {
         /// The text that was passed.

@@ -296,7 +296,7 @@ impl SystemError {
 /// A file whose errors are recorded.
 #[derive(Debug)]
 pub struct Watched {
-    /// The file.
+    /// The underlying file.
     pub file: Box<dyn StorageBackend>,
     /// Receives the errors of the file.
     pub error: SystemError,

@@ -67,9 +67,9 @@ pub struct Fault {
 /// The result of a collection.
 #[derive(Debug, Default)]
 pub struct Readings {
-    /// The numbers.
+    /// The numbers that were read.
     pub numbers: Vec<Reading>,
-    /// The errors.
+    /// The errors, each of which omits metrics.
     pub faults: Vec<Fault>,
 }
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 pub enum Answered<T> {
     /// The request failed.
     Fault {
-        /// The error.
+        /// The error that the JVM reported.
         error: Fault,
     },
     /// The result.

@@ -129,7 +129,7 @@ pub struct CollectorStats {
     pub running_ms: i64,
     /// Current state.
     pub state: CollectorState,
-    /// The last failure.
+    /// Message of the last failure.
     pub last_failure: Option<String>,
 }
 

@@ -46,7 +46,7 @@ pub enum StartError {
     Library {
         /// Path of the library.
         library: PathBuf,
-        /// The reason.
+        /// Reason of the failure.
         reason: String,
     },
     /// The JVM did not start.
@@ -65,7 +65,7 @@ pub enum StartError {
     Process {
         /// Name of the process.
         name: String,
-        /// The reason.
+        /// Reason of the failure.
         reason: String,
     },
     /// The jar does not work with this program.
@@ -73,7 +73,7 @@ pub enum StartError {
     Runtime {
         /// Path of the jar.
         jar: PathBuf,
-        /// The reason.
+        /// Reason of the failure.
         reason: String,
     },
 }

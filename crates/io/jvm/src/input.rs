@@ -45,7 +45,7 @@ pub struct InputColumn<'a> {
 /// Consecutive rows from one source.
 #[derive(Clone, Copy, Debug)]
 pub struct InputSegment<'a> {
-    /// The first row.
+    /// Index of the first row.
     pub first_row: usize,
     /// Number of rows.
     pub rows: usize,

@@ -78,7 +78,7 @@ pub struct CollectorSnapshot {
     /// Duration of the running call, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_seconds: Option<f64>,
-    /// The last failure.
+    /// Message of the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
 }

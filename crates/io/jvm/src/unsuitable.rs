@@ -13,7 +13,7 @@ pub struct Unsuitable {
     pub from: &'static str,
     /// Java home.
     pub home: PathBuf,
-    /// The reason.
+    /// Reason why the installation is unsuitable.
     pub reason: String,
 }
 

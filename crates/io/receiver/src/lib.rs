@@ -59,7 +59,7 @@ pub enum Framing {
 /// An address to listen on, with its socket options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// The address.
+    /// Address of the socket.
     pub address: Address,
     /// Permissions of the socket file, such as `0o660`; `None` to use the umask.
     pub mode: Option<u32>,

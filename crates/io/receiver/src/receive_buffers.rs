@@ -227,7 +227,7 @@ impl Ancillary<'_> {
     }
 }
 
-/// A control message.
+/// A control message that the kernel added to a datagram.
 enum ControlMessage {
     Segment(usize),
     Pid(u32),

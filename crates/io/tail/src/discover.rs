@@ -31,7 +31,7 @@ impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// Returns an error that says what is wrong with the pattern, and what to use instead.
+    /// Returns an error if the pattern is invalid; the message says what to use instead.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
         let Some(rest) = pattern.strip_prefix('/') else {
             return Err(format!("{pattern:?} is not an absolute path; begin it with /"));
@@ -102,7 +102,7 @@ impl Exclude {
     /// Parses the patterns. A pattern without `/` matches only the file name.
     ///
     /// # Errors
-    /// Returns an error that says what is wrong with a pattern, and what to use instead.
+    /// Returns an error if a pattern is invalid; the message says what to use instead.
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Exclude, String> {
         let texts = patterns.into_iter();
         let (paths, names): (Vec<&str>, Vec<&str>) = texts.partition(|p| p.contains('/'));

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Bytes per file in addition to its paths: the entries in two maps, with their free slots.
 const ENTRY_BYTES: usize = 240;
 
-/// A finished file.
+/// The data about a finished file that stays in memory.
 #[derive(Clone, Debug)]
 pub struct FinishedFile {
     /// Id of the file.

@@ -294,7 +294,7 @@ pub fn load_records(open: &SourceOpen, idle_max: usize) -> io::Result<Loaded> {
 /// The records loaded from the checkpoint store.
 #[derive(Default)]
 pub struct Loaded {
-    /// The records.
+    /// The records, except those of the files in `idle`.
     pub records: Records,
     /// Files that were read to their end and whose records were not loaded.
     pub idle: Vec<IdleRecord>,

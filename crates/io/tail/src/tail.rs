@@ -415,7 +415,7 @@ impl Tail {
         })
     }
 
-    /// Records that the last line, at the cursor, has no end up to `end`. `text` is its beginning,
+    /// Records that the last line, at the cursor, has not ended at `end`. `text` is its beginning,
     /// or its end.
     fn note_unfinished(&mut self, request: Request<'_>, text: &[u8], end: u64) {
         let begin = request.position();

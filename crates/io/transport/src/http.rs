@@ -54,7 +54,7 @@ pub struct ClientOptions {
 /// A request to send. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The method.
+    /// Method of the request.
     pub method: Method,
     /// Headers in addition to `Host` and `Content-Length`.
     pub headers: HeaderMap,
@@ -67,7 +67,7 @@ pub struct Outgoing {
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The headers.
+    /// Headers of the response.
     pub headers: HeaderMap,
     /// The received part of the body, at most [`RESPONSE_BYTES_MAX`] bytes.
     pub body: Bytes,

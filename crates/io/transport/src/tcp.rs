@@ -110,7 +110,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection.
+/// A TCP connection, with or without TLS.
 pub struct Connection {
     /// The byte stream.
     pub stream: Box<dyn Stream>,

@@ -66,7 +66,7 @@ enum NoId {
     Over,
     /// The child currently rejects the operator.
     Refused(RegisterError),
-    /// The operator was given up.
+    /// The operator was abandoned after too many children exited while they compiled it.
     GivenUp(RegisterError),
 }
 

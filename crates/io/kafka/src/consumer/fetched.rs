@@ -133,7 +133,7 @@ impl<'a> FetchedRecord<'a> {
         unsafe { bytes(self.message.payload, self.message.len) }
     }
 
-    /// Returns the key.
+    /// Returns the key; `None` if the record has no key.
     #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
         // SAFETY: the library's pointer and length.

@@ -4,7 +4,7 @@ use super::tails::Tails;
 use millstream_model::{EngineTime, OriginId, OriginRecord, SinkIndex, SinkSet, SourceOpen};
 use std::collections::HashMap;
 
-/// A change of the sinks.
+/// A change to a source's sinks.
 pub(super) struct SinkChange<'a> {
     kept: SinkSet,
     added: Vec<&'a (SinkIndex, String)>,
