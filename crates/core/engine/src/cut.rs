@@ -192,7 +192,7 @@ impl Cut {
             || self.total.tickets.load(Ordering::Relaxed) > self.limits.tickets
     }
 
-    /// Returns whether no more tickets may come.
+    /// Returns whether the cut has no capacity for more tickets.
     pub fn is_full(&self) -> bool {
         self.own.bytes.load(Ordering::Relaxed) >= self.limits.source_bytes
             || self.total.bytes.load(Ordering::Relaxed) >= self.limits.bytes

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two measurements. If memory grows by 1 GB/s, a tenth of a second uses up a fifth of
-/// the smallest usual limit, which is what is left above the high mark.
+/// Time between two measurements. If memory grows by 1 GB/s, a tenth of a second uses up the memory
+/// above the high mark, which is a fifth of the smallest usual limit.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time between two measurements while memory is calm. A wake-up costs more than the measurement

@@ -313,7 +313,7 @@ fn live(world: World<'_>) -> Option<Shape> {
             if is_complete {
                 endpoints[1].stall(false);
             }
-            // Payloads that come back undelivered wait for their refused lines.
+            // Payloads that are returned undelivered wait for their refused lines.
             if is_complete || step == LETTERS_STALL_STEPS {
                 endpoints[LETTERS].stall(false);
                 endpoints[RESULTS].stall(false);

@@ -102,7 +102,7 @@ struct Hub {
     is_read: AtomicBool,
     readers: Mutex<Vec<Subscription>>,
     /// Records from before the first reader; `None` once a reader has taken them or no reader will
-    /// come.
+    /// appear.
     early: Mutex<Option<Arc<Queue>>>,
 }
 

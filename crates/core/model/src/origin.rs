@@ -77,7 +77,7 @@ impl Origin {
     }
 }
 
-/// Whether more data can come from an origin.
+/// Whether more data can arrive from an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OriginStatus {
@@ -86,7 +86,7 @@ pub enum OriginStatus {
     Active = 0,
     /// Known, but cannot be read yet.
     Waiting = 1,
-    /// Read to its end; nothing more will come.
+    /// Read to its end; no more data can arrive.
     Finished = 2,
     /// The origin's path no longer exists; read to its end.
     Gone = 3,
@@ -202,12 +202,12 @@ impl OriginState {
         *self.path.lock() = path.into();
     }
 
-    /// Returns whether more data can come.
+    /// Returns whether more data can arrive.
     pub fn status(&self) -> OriginStatus {
         OriginStatus::ALL[usize::from(self.status.load(Relaxed))]
     }
 
-    /// Sets whether more data can come.
+    /// Sets whether more data can arrive.
     pub fn set_status(&self, status: OriginStatus) {
         self.status.store(status as u8, Relaxed);
     }

@@ -11,7 +11,7 @@ pub enum Pressure {
     /// Between the marks.
     #[default]
     Normal,
-    /// Above the high water mark, and afterwards until memory use is well below the mark.
+    /// Above the high water mark, and afterward until memory use is well below the mark.
     High,
 }
 

@@ -226,8 +226,8 @@ pub trait Lane: Send {
     }
 
     /// Sends at once all events that the lane keeps back to build larger batches or to spread its
-    /// requests, because no more events will come for now (a stop, a reload, the end of the input).
-    /// May be called often.
+    /// requests, because no more events will arrive for now (a stop, a reload, the end of the
+    /// input). May be called often.
     fn flush(&mut self) {}
 
     /// Allows the next attempt at once, and resets the backoff, because a stop has little time. A

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Key for a source's wait for the memory grant. Component ids never begin with a dot.
 pub const WAITS_FOR_MEMORY: &str = ".memory";
 
-/// The whole engine.
+/// The state of the whole engine.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     /// Seconds since the start.

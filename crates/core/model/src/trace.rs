@@ -252,7 +252,7 @@ impl Trace {
         read(&self.progress.lock())
     }
 
-    /// Ends the trace and returns its progress. Afterwards the trace takes no memory and records
+    /// Ends the trace and returns its progress. Afterward the trace takes no memory and records
     /// nothing, even if a payload keeps it for a long time.
     pub fn end(&self) -> Progress {
         let mut progress = std::mem::take(&mut *self.progress.lock());

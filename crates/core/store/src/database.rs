@@ -237,7 +237,7 @@ fn write_disk_buffers(transaction: &WriteTransaction, due: &Pending) -> Result<(
     Ok(())
 }
 
-/// Removes [`ANY_SOURCE`]. Afterwards, a source without a row counts as never run.
+/// Removes [`ANY_SOURCE`]. Afterward, a source without a row counts as never run.
 pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
     if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
         return Ok(());

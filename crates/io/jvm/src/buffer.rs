@@ -198,7 +198,7 @@ impl Buffer {
     }
 
     /// Returns the first `used` bytes, followed by `more`, as a value that owns them. Copies them
-    /// only if they are few. The buffer is empty or shrunk afterwards.
+    /// only if they are few. The buffer is empty or shrunk afterward.
     ///
     /// # Errors
     /// Returns an error if there is no memory.

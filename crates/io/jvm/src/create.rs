@@ -20,7 +20,7 @@ const LINE_BYTES_MAX: usize = 1024;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;
 
-/// Output of the JVM while it is being created; `None` before and afterwards.
+/// Output of the JVM while it is being created; `None` before and afterward.
 static OUTPUT: Mutex<Option<String>> = Mutex::new(None);
 
 /// Whether a JVM was created in this process, or is being created.

@@ -126,7 +126,7 @@ impl Vm {
     /// Detaches the thread of this environment.
     ///
     /// # Safety
-    /// Neither a copy of `env` nor a local reference may be used afterwards.
+    /// Neither a copy of `env` nor a local reference may be used afterward.
     pub unsafe fn detach(self, env: Env) {
         let _ = env;
         // SAFETY: the thread is attached, because there is an environment, and no Java frame is on
@@ -156,7 +156,7 @@ impl Env {
     /// Deletes a global reference.
     ///
     /// # Safety
-    /// No copy of the reference may be used afterwards.
+    /// No copy of the reference may be used afterward.
     pub unsafe fn delete(self, global: Global) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteGlobalRef, global.0) }
@@ -165,7 +165,7 @@ impl Env {
     /// Deletes a local reference.
     ///
     /// # Safety
-    /// The reference must belong to this thread, and must not be used afterwards.
+    /// The reference must belong to this thread, and must not be used afterward.
     pub unsafe fn delete_local(self, object: jobject) {
         // SAFETY: as the caller promises.
         unsafe { call!(self, DeleteLocalRef, object) }

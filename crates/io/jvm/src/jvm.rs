@@ -161,7 +161,7 @@ impl Jvm {
         recorded(None, worker::process(&self.0.shared)?)
     }
 
-    /// Collects garbage and returns memory to the system. Afterwards the heap keeps little memory
+    /// Collects garbage and returns memory to the system. Afterward the heap keeps little memory
     /// beyond the used part. Returns the size of the heap after the collection. Calls Java on the
     /// current thread, for the duration of the collection.
     ///

@@ -126,7 +126,7 @@ pub fn process(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
 }
 
 /// Collects garbage and returns memory to the system, or lets the heap keep as much memory as its
-/// options allow. Returns the size of the heap afterwards.
+/// options allow. Returns the size of the heap afterward.
 ///
 /// # Errors
 /// See [`stats`].
@@ -173,7 +173,7 @@ impl Worker {
         let name = thread.name().unwrap_or("worker");
         let env = shared.vm.attach(name).map_err(|code| attach(&format!("JNI error {code}")))?;
         let context = shared.bridge.worker(env, name).map_err(|thrown| {
-            // SAFETY: `env` is not used afterwards, and there is no local reference.
+            // SAFETY: `env` is not used afterward, and there is no local reference.
             unsafe { shared.vm.detach(env) };
             attach(&thrown.0)
         })?;
@@ -291,7 +291,7 @@ pub extern "system" fn grow(
     if current.is_null() {
         return 0;
     }
-    // SAFETY: `apply` sets this to a call that lives while Java runs, and clears it afterwards;
+    // SAFETY: `apply` sets this to a call that lives while Java runs, and clears it afterward;
     // both run on this thread. Only shared references to the call exist during that time.
     let call = unsafe { &*current };
     let Ok(needed) = usize::try_from(needed) else { return 0 };

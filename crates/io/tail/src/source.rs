@@ -471,7 +471,7 @@ impl FileSource {
     }
 
     /// Returns the folders in which to search for rotated files now: until the first search is
-    /// complete, the folders with found or recorded files, and afterwards only the newly watched
+    /// complete, the folders with found or recorded files, and afterward only the newly watched
     /// folders.
     fn folders_to_list(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let unlisted = self.history.rotations.take_unlisted();

@@ -203,7 +203,7 @@ pub struct Tail {
     header: Option<Arc<HeaderLines>>,
     /// Overlong lines whose end has not been found yet, at most one per cursor.
     long: Vec<LongScan>,
-    /// The last line, if it has no end yet.
+    /// The last line, if it is incomplete.
     unfinished: Option<Box<Unfinished>>,
     /// Offset at which the last piece of a split line ends, if more of the line follows.
     piece_end: Option<u64>,

@@ -77,7 +77,7 @@ impl fmt::Display for Address {
 /// The error of a failed connect. The message omits the address, which the caller adds.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The name has no address.
+    /// The name does not resolve to an address.
     #[error("the name cannot be resolved: {0}")]
     Resolve(io::Error),
     /// The server is unreachable.

@@ -35,7 +35,7 @@ impl<'a> Status<'a> {
         self.sources.are_drained()
     }
 
-    /// Returns whether everything that was read is settled and nothing more will come.
+    /// Returns whether everything that was read is settled and no more data can arrive.
     pub fn is_finished(self) -> bool {
         self.resources.scheduler.all_ended()
             && self.is_drained()

@@ -60,7 +60,7 @@ pub(super) struct State {
     pub signals: u64,
 }
 
-/// The way in which an entry ended.
+/// How an entry ended.
 pub(super) enum Ended {
     /// The segments were settled earlier, or the entry will be delivered again.
     Here,

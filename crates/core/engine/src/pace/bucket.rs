@@ -4,7 +4,7 @@ use millstream_model::EngineTime;
 use std::time::Duration;
 
 /// Tokens that arrive at a steady rate up to a limit. A caller may spend more tokens than are
-/// available, because a reader of blocks knows the cost only afterwards. The bucket is then in
+/// available, because a reader of blocks knows the cost only afterward. The bucket is then in
 /// debt, and the next reader waits until the debt is repaid.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {

@@ -81,8 +81,8 @@ fn draw_sink(random: &mut Rng) -> SinkBehavior {
         panics_one_in: if panics { 20 } else { 0 },
         syncs: random.u64(..2) == 0,
         sends: random.u64(..3) == 0,
-        // Payloads that come back, together with panics that return all other payloads, would
-        // prevent progress.
+        // Returned payloads, together with panics that return all other payloads, would prevent
+        // progress.
         unordered: !panics && random.u64(..3) == 0,
         delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
         sync_delay: Duration::ZERO,
@@ -100,7 +100,7 @@ fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usi
     }
     if is_busy {
         // Results and refused lines wait, so that a reload or a kill finds some, and some of them
-        // come back.
+        // are returned.
         for sink in [LETTERS, RESULTS] {
             let panics_one_in = 10 * random.u64(1..3);
             let delay = Duration::from_millis(random.u64(..200));
@@ -165,7 +165,7 @@ impl Scenario {
         let is_reread = self.kills > 0 || self.revokes_one_in > 0 || self.reload_one_in > 0;
         let may_pass = sink == 3 && is_reread && self.operator.is_some_and(|o| o.gives_up());
         let SinkBehavior { panics_one_in, sends, unordered, .. } = self.behaviors[sink];
-        // The sink's payloads may also come back undelivered.
+        // The sink's payloads may also be returned undelivered.
         let is_unordered = sends && unordered;
         panics_one_in == 0 && !is_changed && !may_pass && !is_unordered
     }

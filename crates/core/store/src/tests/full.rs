@@ -47,7 +47,7 @@ fn a_failed_commit_is_retried_and_reported() {
     assert_eq!(checkpoint_in(disk.files()), 44);
 }
 
-/// A source cannot save an id, so afterwards it has no id to save.
+/// A source cannot save an id, so afterward it has no id to save.
 #[test]
 fn an_error_clears_once_the_disk_has_space() {
     let (folder, disk) = (memory_folder(), Disk::default());

@@ -34,7 +34,7 @@ const VARIABLES: [&str; 9] = [
 /// A child's operating system process.
 pub struct Body {
     pid: Pid,
-    /// `None` after the process was reaped. Afterwards another process may have its id.
+    /// `None` after the process was reaped. Afterward another process may have its id.
     child: Mutex<Option<Child>>,
     killed: Mutex<Option<Killed>>,
     memory_kills: MemoryKills,

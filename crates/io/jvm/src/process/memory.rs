@@ -93,7 +93,7 @@ impl Memory {
         needed.next_power_of_two().max(MEMORY_BYTES)
     }
 
-    /// Creates memory of this size. The size cannot be changed afterwards.
+    /// Creates memory of this size. The size cannot be changed afterward.
     ///
     /// # Errors
     /// Returns an error if no descriptor or no memory is left.

@@ -17,8 +17,8 @@ use std::time::Instant;
 /// Number of children that may exit while a call runs alone in them, before the call fails.
 const ENDS_ALONE_MAX: u32 = 2;
 
-/// Number of children that may exit while they compile an operator or a collector, before it is
-/// given up.
+/// Number of children that may exit while they compile an operator or a collector, before the agent
+/// abandons it.
 pub const ENDS_REGISTERING_MAX: u32 = 4;
 
 /// An operator in a separate process.
@@ -27,7 +27,7 @@ pub struct Slot {
     component: String,
     spec: Spec,
     place: Mutex<Place>,
-    /// Number of times that waiting calls were told to give up.
+    /// Number of times that waiting calls were canceled.
     let_go: AtomicU64,
 }
 

@@ -197,7 +197,7 @@ impl State {
     }
 
     /// Returns the child for a first registration. A start that is in progress may still succeed,
-    /// and so may the next one after a kill from outside. Afterwards the reason for the failure is
+    /// and so may the next one after a kill from outside. Afterward the reason for the failure is
     /// known.
     ///
     /// # Errors
