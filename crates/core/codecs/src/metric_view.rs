@@ -279,12 +279,12 @@ mod tests {
 
     #[test]
     fn events_and_service_checks_have_their_own_reason() {
-        let of = |kind| ("type", CellKind::Text, kind);
+        let type_field = |kind| ("type", CellKind::Text, kind);
         let status = ("status", CellKind::Text, "ok");
         let batch = events(&[
-            &[of("event")],
-            &[NAME_A, of("service_check"), status],
-            &[NAME_A, of("events"), ONE],
+            &[type_field("event")],
+            &[NAME_A, type_field("service_check"), status],
+            &[NAME_A, type_field("events"), ONE],
         ]);
         let view = MetricView::new(&batch);
         let reasons = [EVENT_NOT_SUPPORTED, EVENT_NOT_SUPPORTED, NOT_A_METRIC];

@@ -165,7 +165,7 @@ async fn a_reload_that_another_transform_prevents_ends_no_call() {
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let built = both().build(&settings(None, false), store).unwrap();
     let mut running = built.start(&tokio::runtime::Handle::current());
-    let waits = |of: &Waiting| of.is_called.load(Ordering::Relaxed);
+    let waits = |waiting: &Waiting| waiting.is_called.load(Ordering::Relaxed);
     wait_until(|| waits(&going) && waits(&staying)).await;
     let stays = |_, id: &str| id != "going";
     let settings = settings(None, false);

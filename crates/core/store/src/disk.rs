@@ -85,7 +85,7 @@ impl Folder {
     ) -> io::Result<T> {
         let mut open = self.opened();
         let file = match open.take() {
-            Some((of, file)) if of == name => file,
+            Some((open_name, file)) if open_name == name => file,
             _ => {
                 let path = self.path.join(name);
                 RecordedFile::new(OpenOptions::new().write(true).open(&path)?, &path)

@@ -83,7 +83,7 @@ impl Store {
     /// position.
     pub fn disk_buffer(self: &Arc<Self>, sink: &str) -> io::Result<DiskBufferRecord> {
         let saved = self.of_source(&SOURCE).committed(ORIGIN)?;
-        let position = saved.into_iter().find(|(of, _)| of == sink).map_or(0, |(_, at)| at);
+        let position = saved.into_iter().find(|(id, _)| id == sink).map_or(0, |(_, at)| at);
         let record = self.read(|database| record_of(database, sink))?;
         let record = record.filter(|record| record.position == position);
         Ok(record.unwrap_or_else(|| DiskBufferRecord::at(position)))

@@ -97,7 +97,7 @@ impl Watch {
         state.committed = begun;
         // The operations share a file, so the success of one clears the errors of all others except
         // the copy.
-        state.error.retain(|of, _| *of == Operation::Copy);
+        state.error.retain(|operation, _| *operation == Operation::Copy);
     }
 
     /// Records the state of the copy.
@@ -115,7 +115,10 @@ impl Watch {
     /// Returns the health; `waits` says whether changes wait for a commit.
     pub fn health(&self, waits: bool) -> StoreHealth {
         let state = self.state();
-        let error = state.error.iter().map(|(of, error)| format!("{}: {error}", of.failure()));
+        let error = state
+            .error
+            .iter()
+            .map(|(operation, error)| format!("{}: {error}", operation.failure()));
         let error = error.collect::<Vec<_>>().join("; ");
         let committed_seconds = state.committed.elapsed().as_secs_f64();
         StoreHealth {

@@ -232,7 +232,7 @@ fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Ex
             continue;
         };
         match (length_of(payload), record(payload)) {
-            (Some(of), _) => length = Some(of),
+            (Some(bytes), _) => length = Some(bytes),
             (None, Some(record)) => visit(record),
             (None, None) => is_damaged = true,
         }

@@ -461,8 +461,8 @@ impl SourceStore {
         let mut checkpoints = Vec::new();
         for row in table.range((source, id, "")..)? {
             let (key, value) = row?;
-            let (of, origin, sink) = key.value();
-            if (of, origin) != (source, id) {
+            let (owner, origin, sink) = key.value();
+            if (owner, origin) != (source, id) {
                 break;
             }
             let key = database::checkpoint_key(source, id, sink);
@@ -539,7 +539,7 @@ impl SourceStore {
         };
         let later = pending.checkpoints.range(first..).take_while(|(key, _)| is_of(key));
         for ((_, _, sink), offset) in later {
-            record.checkpoints.retain(|(of, _)| **of != **sink);
+            record.checkpoints.retain(|(id, _)| **id != **sink);
             record.checkpoints.push((sink.to_string(), *offset));
         }
     }
@@ -570,8 +570,9 @@ impl SourceStore {
             let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
             for id in origins {
                 table.remove((source, id.0))?;
-                let of_origin =
-                    |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, id.0);
+                let of_origin = |(owner, origin, _): (&str, u64, &str), _: &[u8]| {
+                    (owner, origin) == (source, id.0)
+                };
                 checkpoints.retain_in(
                     (source, id.0, "")..(source, id.0.saturating_add(1), ""),
                     |k, v| !of_origin(k, v),
@@ -632,7 +633,7 @@ impl OriginStore for SourceStore {
         let pending = self.store.pending();
         let first = (self.source.clone(), origin, Arc::from(""));
         let mut later = pending.checkpoints.range(first..);
-        !later.next().is_some_and(|((source, of, _), _)| *source == self.source && *of == origin)
+        !later.next().is_some_and(|((source, id, _), _)| *source == self.source && *id == origin)
     }
 
     fn committed(&self, origin: OriginId) -> io::Result<Vec<(String, u64)>> {

@@ -139,10 +139,10 @@ fn the_time_is_written_in_the_format_of_the_options() {
             }
             batch.time = Some(times.to_vec().into());
             let events = parse(&encode(&batch, encoding.clone()).0);
-            let of = |row: usize| events[row]["timestamp"].clone();
-            assert_eq!([of(0), of(2)], expected);
+            let timestamp = |row: usize| events[row]["timestamp"].clone();
+            assert_eq!([timestamp(0), timestamp(2)], expected);
             assert!(
-                format != "unix_ms" || of(1) == read,
+                format != "unix_ms" || timestamp(1) == read,
                 "a row without a time has the time of its read"
             );
             batch.time = None;

@@ -141,7 +141,7 @@ fn sketches() -> impl Strategy<Value = String> {
         };
         let weight = |weight: u32| if is_even { 1.0 } else { f64::from(weight) / 2.0 };
         let values = list(points.iter().map(|(value, _)| *value).collect());
-        let weights = list(points.iter().map(|(_, of)| weight(*of)).collect());
+        let weights = list(points.iter().map(|(_, count)| weight(*count)).collect());
         let (count, sum) = (points.len(), number(sum).1);
         format!(r#"{{"count":{count},"sum":{sum},"min":-1,"max":2.5,"values":{values},"weights":{weights}}}"#)
     })

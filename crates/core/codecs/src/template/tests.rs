@@ -96,19 +96,24 @@ fn a_missing_field_renders_a_placeholder_and_is_reported() {
 
 #[test]
 fn differences_between_rows_are_predicted() {
-    let of = |text| Template::parse(text, Use::Text).unwrap();
+    let parse = |text| Template::parse(text, Use::Text).unwrap();
     assert!(
-        of("a %% b").is_constant() && !of("%F").is_constant() && !of("{{ host }}").is_constant()
+        parse("a %% b").is_constant()
+            && !parse("%F").is_constant()
+            && !parse("{{ host }}").is_constant()
     );
-    let mut batch = self::of(b"line\n");
-    let per_row = |text, batch: &Batch| of(text).per_row(batch);
+    let mut batch = of(b"line\n");
+    let per_row = |text, batch: &Batch| parse(text).per_row(batch);
     assert!(per_row("{{ offset }}", &batch) && per_row("x{{message}}", &batch));
     assert!(!per_row("{{ file }} %H {{ timestamp }}", &batch));
     batch.time = Some(vec![0].into());
     assert!(per_row("%H", &batch) && per_row("{{ timestamp }}", &batch));
     assert!(!per_row("{{ file }} {{ collected }}", &batch));
-    assert_eq!((of("/a/b-%F").literal_prefix(), of("{{ host }}").literal_prefix()), ("/a/b-", ""));
-    assert_eq!(of("/a/{{ host }}-%F").outline(0), "/a/*-1970-01-01");
+    assert_eq!(
+        (parse("/a/b-%F").literal_prefix(), parse("{{ host }}").literal_prefix()),
+        ("/a/b-", "")
+    );
+    assert_eq!(parse("/a/{{ host }}-%F").outline(0), "/a/*-1970-01-01");
 }
 
 #[test]

@@ -47,7 +47,8 @@ fn missing(found: &FoundEntry, written: &[Entry]) -> Vec<u64> {
 /// Checks the counts of lost entries. The end of the last segment may be a torn write.
 fn check_counts(found: &FoundEntry, missing: &[u64], is_last: bool) {
     let events: u64 = missing.iter().map(|number| entry(*number).meta.events).sum();
-    let sum = |of: fn(&Damage) -> Option<u64>| found.damage.iter().map(of).sum::<Option<u64>>();
+    let sum =
+        |count: fn(&Damage) -> Option<u64>| found.damage.iter().map(count).sum::<Option<u64>>();
     let is_counted = found.damage.iter().all(|damage| damage.entries.is_some());
     match (found.damage.is_empty(), is_last, is_counted) {
         (true, true, _) => {}

@@ -322,16 +322,18 @@ impl Replay {
     pub fn push(&mut self, change: &Change, random: &mut Rng) {
         match change {
             Change::Sync(inode) => {
-                let synced = self.since.extract_if(.., |of| of.inode() == Some(*inode));
+                let synced = self.since.extract_if(.., |change| change.inode() == Some(*inode));
                 synced.for_each(|change| self.durable.apply(&change));
             }
             Change::SyncFolder => {
-                let synced = self.since.extract_if(.., |of| of.is_of_names());
+                let synced = self.since.extract_if(.., |change| change.is_of_names());
                 synced.for_each(|change| self.durable.apply(&change));
             }
             Change::FailedSync(inode) => {
-                let is_write = |of: &Change| matches!(of, Change::Write(of, ..) if of == inode);
-                self.since.retain(|of| !(is_write(of) && random.bool()));
+                self.since.retain(|change| {
+                    let is_write = matches!(change, Change::Write(written, ..) if written == inode);
+                    !(is_write && random.bool())
+                });
             }
             change => self.since.push(change.clone()),
         }

@@ -43,8 +43,8 @@ fn check(left: &Files, record: SpoolRecord) -> Files {
     let is_lost = |number: &u64| !found.contains(number);
     let lost: Vec<u64> = (record.settled.0..record.end.0).filter(is_lost).collect();
     let damage = spool.damage();
-    let in_damage = |of: fn(&Damage) -> Option<u64>| {
-        damage.iter().map(|damage| of(damage).expect("a known number")).sum::<u64>()
+    let in_damage = |count: fn(&Damage) -> Option<u64>| {
+        damage.iter().map(|damage| count(damage).expect("a known number")).sum::<u64>()
     };
     let Missing { entries, events: missing_events } = spool.missing();
     if record.end.0 == ENTRIES {

@@ -54,8 +54,8 @@ impl Contents {
     }
 
     fn forget(&mut self, source: &str, origin: OriginId) {
-        self.origins.retain(|(of, id), _| (*of, *id) != (source, origin));
-        self.checkpoints.retain(|(of, id, _), _| (*of, *id) != (source, origin));
+        self.origins.retain(|(owner, id), _| (*owner, *id) != (source, origin));
+        self.checkpoints.retain(|(owner, id, _), _| (*owner, *id) != (source, origin));
     }
 }
 
@@ -177,7 +177,7 @@ impl Expected {
         let of_known = noted
             .checkpoints
             .into_iter()
-            .filter(|((of, id, _), _)| origins.contains_key(&(*of, *id)));
+            .filter(|((owner, id, _), _)| origins.contains_key(&(*owner, *id)));
         self.durable.checkpoints.extend(of_known);
         self.durable.lanes.extend(noted.lanes);
         self.durable.disk_buffers.extend(noted.disk_buffers);

@@ -258,7 +258,7 @@ impl Replay {
     pub fn push(&mut self, (name, change): &(Name, Change)) {
         match change {
             Change::Sync => {
-                let synced = self.since.extract_if(.., |(of, _)| of == name);
+                let synced = self.since.extract_if(.., |(file, _)| file == name);
                 synced.for_each(|(name, change)| self.durable.apply(name, &change));
             }
             change => self.since.push((*name, change.clone())),
