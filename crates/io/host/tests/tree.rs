@@ -101,7 +101,7 @@ fn file_systems() {
     for (device, fstype, mountpoint, readonly) in
         [("/dev/sda1", "ext4", "/", 0), ("/dev/sdb1", "xfs", "/mnt/the data", 1)]
     {
-        let of = format!("device={device},fstype={fstype},mountpoint={mountpoint}");
+        let labels = format!("device={device},fstype={fstype},mountpoint={mountpoint}");
         for (name, value) in [
             ("total_bytes", 4000),
             ("free_bytes", 1500),
@@ -111,7 +111,7 @@ fn file_systems() {
             ("files_free", 30),
             ("readonly", readonly),
         ] {
-            expected.push(format!("host_filesystem_{name}{{{of}}} {value}"));
+            expected.push(format!("host_filesystem_{name}{{{labels}}} {value}"));
         }
     }
     assert_eq!(group(options(&tree(), &[Group::Filesystems])), expected);

@@ -235,11 +235,11 @@ impl Consumer {
     /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
     pub fn committed(
         &self,
-        of: &[TopicPartition],
+        partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<u64>>, ClientError> {
-        let list = list(of.iter().map(|partition| (partition, Offset::Invalid)))?;
-        offsets(&self.0.client.committed_offsets(list, timeout)?, of)
+        let list = list(partitions.iter().map(|partition| (partition, Offset::Invalid)))?;
+        offsets(&self.0.client.committed_offsets(list, timeout)?, partitions)
     }
 
     /// Returns the offset of a place in each partition; `None` for a time after the last record.
@@ -248,7 +248,7 @@ impl Consumer {
     /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
     pub fn find(
         &self,
-        of: &[TopicPartition],
+        partitions: &[TopicPartition],
         place: Place,
         timeout: Duration,
     ) -> Result<Vec<Option<u64>>, ClientError> {
@@ -257,20 +257,20 @@ impl Consumer {
             Place::End => Offset::End,
             Place::Time(ms) => Offset::Offset(ms.max(0)),
         };
-        let list = list(of.iter().map(|partition| (partition, place)))?;
-        offsets(&self.0.client.offsets_for_times(list, timeout)?, of)
+        let list = list(partitions.iter().map(|partition| (partition, place)))?;
+        offsets(&self.0.client.offsets_for_times(list, timeout)?, partitions)
     }
 
     /// Returns the end of a partition at the last fetch; `None` before the first fetch.
-    pub fn known_end(&self, of: &TopicPartition) -> Option<u64> {
-        let topic = CString::new(&*of.topic).ok()?;
+    pub fn known_end(&self, partition: &TopicPartition) -> Option<u64> {
+        let topic = CString::new(&*partition.topic).ok()?;
         let (mut low, mut high) = (0, 0);
         // SAFETY: the client is alive, the name is a C string, and both offsets are written.
         let code = unsafe {
             c::rd_kafka_get_watermark_offsets(
                 self.native(),
                 topic.as_ptr(),
-                of.partition,
+                partition.partition,
                 &mut low,
                 &mut high,
             )
@@ -438,10 +438,10 @@ fn list<'a>(
     Ok(list)
 }
 
-/// Returns the offsets of a list in the order of `of`.
+/// Returns the offsets of a list in the order of `partitions`.
 fn offsets(
     list: &TopicPartitionList,
-    of: &[TopicPartition],
+    partitions: &[TopicPartition],
 ) -> Result<Vec<Option<u64>>, ClientError> {
     let offset = |partition: &TopicPartition| {
         let element = list.find_partition(&partition.topic, partition.partition);
@@ -452,5 +452,5 @@ fn offsets(
             _ => Ok(None),
         }
     };
-    of.iter().map(offset).collect()
+    partitions.iter().map(offset).collect()
 }

@@ -343,7 +343,11 @@ impl Call<'_> {
             let partition = partition(self.run, self.run.key.get(*record as usize));
             let mut message = self.message(*record, partition);
             message.rkt = topic;
-            let id = self.run.id_header.as_ref().map(|of| (&*of.name, of.id(*record as usize)));
+            let id = self
+                .run
+                .id_header
+                .as_ref()
+                .map(|header| (&*header.name, header.id(*record as usize)));
             let own = self.run.headers.iter().map(|(name, value)| (name.as_c_str(), &value[..]));
             set_arguments(&mut arguments, &message, own.chain(id));
             // SAFETY: every argument sets the union member that its type names. Its pointers

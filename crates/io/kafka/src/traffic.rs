@@ -78,10 +78,11 @@ impl Traffic {
             Ok(statistics) => statistics,
             Err(error) => return log::debug!("cannot read librdkafka statistics: {error}"),
         };
-        let throttled_ms = statistics.brokers.values().map(|of| of.throttle.sum).sum();
+        let throttled_ms = statistics.brokers.values().map(|broker| broker.throttle.sum).sum();
         self.throttled_ms.fetch_add(throttled_ms, Ordering::Relaxed);
         let mut connections = self.connections.lock();
-        for (name, now) in statistics.brokers.into_iter().filter(|(_, of)| !of.nodename.is_empty())
+        for (name, now) in
+            statistics.brokers.into_iter().filter(|(_, broker)| !broker.nodename.is_empty())
         {
             let known = connections.entry(name).or_insert_with(|| Connection::to(&now.nodename));
             known.record(now);

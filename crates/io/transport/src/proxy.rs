@@ -159,10 +159,10 @@ impl Environment {
             let error = |error| format!("the variable {name} {error}; or set `proxy: none`");
             Some(Proxy::parse(&text, name).map_err(error).map(Arc::new))
         };
-        let of = |name| proxy(name).or_else(|| proxy("ALL_PROXY")).transpose();
+        let variable = |name| proxy(name).or_else(|| proxy("ALL_PROXY")).transpose();
         Environment {
-            http: of("HTTP_PROXY"),
-            https: of("HTTPS_PROXY"),
+            http: variable("HTTP_PROXY"),
+            https: variable("HTTPS_PROXY"),
             exceptions: Exceptions::parse(&either("NO_PROXY").unwrap_or_default()),
         }
     }

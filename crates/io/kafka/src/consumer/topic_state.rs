@@ -37,8 +37,8 @@ pub fn fetch(
     let answer = ask(consumer, topics, timeout)?;
     let known = described(&answer)?;
     let state = |topic: &Arc<str>| {
-        let of = known.iter().find(|(name, _)| name.to_bytes() == topic.as_bytes());
-        of.map_or(TopicState::default(), |(_, state)| *state)
+        let found = known.iter().find(|(name, _)| name.to_bytes() == topic.as_bytes());
+        found.map_or(TopicState::default(), |(_, state)| *state)
     };
     Ok(topics.iter().map(state).collect())
 }

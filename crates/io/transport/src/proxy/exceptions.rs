@@ -53,9 +53,10 @@ impl Hosts {
     fn has(&self, host: &str, address: Option<IpAddr>) -> bool {
         match self {
             Hosts::All => true,
-            Hosts::Address(of) => address == Some(*of),
-            Hosts::Network { address: of, prefix_bits } => address
-                .is_some_and(|address| prefix(address, *prefix_bits) == prefix(*of, *prefix_bits)),
+            Hosts::Address(listed) => address == Some(*listed),
+            Hosts::Network { address: network, prefix_bits } => address.is_some_and(|address| {
+                prefix(address, *prefix_bits) == prefix(*network, *prefix_bits)
+            }),
             Hosts::Domain(domain) => {
                 let below = host.strip_suffix(domain.as_str());
                 below.is_some_and(|below| below.is_empty() || below.ends_with('.'))

@@ -3,7 +3,7 @@ use super::*;
 /// Returns the proxy for a target with these variables.
 fn of(variables: &[(&str, &str)], uri: &str) -> Result<Option<String>, String> {
     let lookup = |name: &str| {
-        let found = variables.iter().find(|(of, _)| *of == name);
+        let found = variables.iter().find(|(variable, _)| *variable == name);
         found.map(|(_, value)| (*value).to_owned())
     };
     let proxy = Environment::read(&lookup).of(&Target::parse(uri).unwrap())?;

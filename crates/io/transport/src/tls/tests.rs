@@ -251,8 +251,8 @@ async fn a_requested_client_certificate_is_sent() {
 async fn renewed_certificates_take_effect_on_the_next_connection() {
     let (fix, next) = (fixture(), Authority::new());
     let tls = Tls::new(fix.files());
-    let servers =
-        [&fix.authority, &next].map(|of| of.issue(&[HOST], Validity::Good).acceptor(None));
+    let servers = [&fix.authority, &next]
+        .map(|authority| authority.issue(&[HOST], Validity::Good).acceptor(None));
     assert_eq!(talk(&tls, servers[0].clone()).await, Ok(()));
     assert!(talk(&tls, servers[1].clone()).await.is_err());
     fs::write(fix.dir.path().join("ca.crt"), "half a fi").unwrap();
