@@ -63,8 +63,8 @@ pub trait Component: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns whether the component can produce metrics from input that is not metrics: as a
-    /// source from nothing, as a transform from lines.
+    /// Returns whether the component can produce metrics from input other than metrics: a source
+    /// from nothing, a transform from lines.
     fn makes_metrics(&self) -> bool {
         false
     }
@@ -89,8 +89,9 @@ pub trait SourceComponent: Component {
     /// Opens the source.
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
 
-    /// Builds what can be built before the source is opened, such as its code, and returns the
-    /// function that opens the source; `None` if [`SourceComponent::open`] does everything.
+    /// Builds the parts that can be built before the source is opened, such as its code, and
+    /// returns the function that opens the source; `None` if [`SourceComponent::open`] does
+    /// everything.
     fn build(&self, _: &BuildCx<'_>) -> Result<Option<OpenSource>, BuildError> {
         Ok(None)
     }
@@ -174,7 +175,7 @@ pub fn tcp_claim(address: SocketAddr) -> Option<String> {
 /// Returns a random number for an id or a seed.
 ///
 /// # Errors
-/// The system has no random numbers.
+/// Returns an error if the system provides no random numbers.
 pub(crate) fn random_u64() -> Result<u64, BuildError> {
     getrandom::u64().map_err(|error| BuildError::Random(std::io::Error::other(error)))
 }

@@ -120,7 +120,7 @@ pub fn find(kind: Kind, name: &str) -> Option<&'static Row> {
     ROWS.iter().chain(TEST_ROWS).find(|row| row.kind == kind && row.name == name)
 }
 
-/// Checks a text; the error says what to write instead.
+/// Checks a string; the error says what to use instead.
 pub type CheckText = fn(&str) -> Result<(), String>;
 
 /// Checks of the text formats that schemas name.

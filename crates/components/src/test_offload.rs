@@ -1,5 +1,6 @@
-//! Transform `test_offload`, for tests of the engine with the real program: an offload transform
-//! that can be slow, hang and panic. Only builds with the feature `test-components` include it.
+//! The `test_offload` transform, for tests of the engine with the real program: an offload
+//! transform that can be slow, hang and panic. Only builds with the feature `test-components`
+//! include it.
 
 use crate::component::{BuildCx, Component, TransformComponent};
 use millstream_model::{

@@ -44,7 +44,7 @@ fn input() -> String {
 }
 
 /// Runs `check` for every row of a kind, each in a separate process that runs only `test`. The
-/// standard input of the process has lines; its standard output is discarded.
+/// standard input of the process contains lines; its standard output is discarded.
 fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     let dir = tempfile::tempdir().unwrap();
     if let Ok(name) = std::env::var(ROW) {
@@ -111,7 +111,7 @@ fn connected(mut options: Value, row: &Row) -> Value {
     options
 }
 
-/// Answers a bulk request: each document was added.
+/// Responds to a bulk request that each document was added.
 fn accept_all(request: &ReceivedRequest) -> Reply {
     let lines = request.body.iter().filter(|byte| **byte == b'\n').count();
     let items = vec![json!({ "create": { "status": 201 } }); lines / 2];
@@ -293,7 +293,7 @@ fn one_match(pattern: &str) -> String {
     path
 }
 
-/// Gives a source time: on its simulated clock, and a little real time.
+/// Gives a source time to work: on its simulated clock, and a little real time.
 fn pause(rig: &mut SourceRig) {
     rig.wait_for_wake(POLL_PAUSE);
     rig.advance(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Source `kafka` against a real broker, with the tests in the role of the engine: ranges that
+//! The `kafka` source against a real broker, with the tests in the role of the engine: ranges that
 //! sinks abandon, and the behavior of the group.
 
 use millstream_components::component::AnyComponent;
@@ -157,7 +157,7 @@ fn assigned_and_revoked_partitions_are_recorded() {
     };
     let mut members = vec![member()];
     wait_for_rebalances(&mut members, "shared", 2);
-    // One of the partitions moves: this member loses it, and the other one gets it.
+    // One of the partitions moves: this member loses it, and the other one receives it.
     members.push(member());
     wait_for_rebalances(&mut members, "shared", 4);
 }

@@ -1,7 +1,7 @@
 //! The resources that the program provides to components.
 //!
 //! The module that owns a resource defines its kind, its type, and a default for a program that
-//! does not provide it. The contract of components knows no kind.
+//! does not provide it. The component contract does not depend on any kind of resource.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;

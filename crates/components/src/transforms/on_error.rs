@@ -64,7 +64,7 @@ impl Failed {
         self.detail.get_or_insert_with(detail);
     }
 
-    /// Sets the number of examined events, for a batch that also has other events.
+    /// Sets the number of examined events, for a batch that also contains other events.
     pub fn examined(&mut self, events: usize) {
         self.examined = Some(events);
     }

@@ -1,9 +1,9 @@
-//! Groups events by window: the shared code of the transforms `rules` and `aggregate`.
+//! Groups events by window: the shared code of the `rules` and `aggregate` transforms.
 //!
 //! Both are merge transforms. A worker evaluates all tasks over a batch and aggregates the groups
 //! of each task (`encoder`). The lane merges these partial results in order (`lane`, `tasks`), and
 //! appends the changes to a snapshot (`snapshot`), which is committed with the checkpoints of the
-//! events in it. Each event therefore counts exactly once, also after a crash.
+//! events in it. Each event therefore counts exactly once, even after a crash.
 
 mod definition;
 mod delay;
@@ -48,12 +48,12 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Plans tasks. Their groups take up to `memory_bytes_max` bytes; further groups are counted
+    /// Plans tasks. Their groups take up to `memory_bytes_max` bytes; additional groups are counted
     /// together.
     ///
     /// # Errors
     ///
-    /// A field cannot be computed.
+    /// Returns an error if a field cannot be computed.
     pub fn new(tasks: Vec<TaskDefinition>, memory_bytes_max: u64) -> Result<Windows, BuildError> {
         let names = encoder::names(&tasks);
         let (tasks, definitions): (Vec<_>, Vec<_>) =

@@ -20,7 +20,7 @@ pub struct Condition(#[schemars(with = "String")] Arc<Expression>);
 #[schemars(inline, extend("format" = "expression"))]
 pub struct Formula(#[schemars(with = "String")] Arc<Expression>);
 
-/// Checks an expression; the error says where it is invalid and what to write instead.
+/// Checks an expression; the error says where it is invalid and what to use instead.
 pub fn check_expression(text: &str) -> Result<(), String> {
     Expression::new(text).map(drop).map_err(|fault| fault.to_string())
 }
@@ -49,7 +49,7 @@ impl Condition {
     ///
     /// # Errors
     ///
-    /// The position of the error, and what to write instead.
+    /// Returns the position of the error, and what to use instead.
     pub fn new(text: &str) -> Result<Condition, String> {
         Expression::condition(text)
             .map(|e| Condition(Arc::new(e)))

@@ -3,18 +3,18 @@
 use millstream_detect::{Detector, Detectors};
 use std::sync::LazyLock;
 
-/// Maximum bytes of a text that are searched. It is longer than any excerpt, so that a secret that
-/// the end of the excerpt cuts is found.
+/// Maximum bytes of a text that are searched. The limit exceeds any excerpt, so that a secret is
+/// found even if the end of the excerpt cuts it.
 const SEARCHED_BYTES_MAX: usize = 4 << 10;
 
-/// Detectors that transform `redact` uses by default.
+/// Detectors that the `redact` transform uses by default.
 static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     let detectors = [Detector::Card, Detector::Email, Detector::Token, Detector::Key];
     Detectors::new(&detectors, Vec::new())
 });
 
-/// Returns the first bytes of a text, at most `bytes_max`. Texts that transform `redact` hides by
-/// default are replaced with the names of the detectors, because messages go to other places than
+/// Returns the first bytes of a text, at most `bytes_max`. Text that the `redact` transform hides
+/// by default is replaced with the names of the detectors, because messages go to other places than
 /// events.
 pub fn excerpt(text: &[u8], bytes_max: usize) -> String {
     let text = &text[..text.len().min(SEARCHED_BYTES_MAX)];

@@ -131,8 +131,8 @@ fn default_timeout() -> Interval {
 ///
 /// # Errors
 ///
-/// A JSON pointer below the options that contain `multiline`, `encoding` and `format`, and a
-/// message with the error and what to write instead.
+/// Returns a JSON pointer below the options that contain `multiline`, `encoding` and `format`, and
+/// a message with the error and what to use instead.
 pub fn rules(
     multiline: Option<&MultilineConfig>,
     encoding: &EncodingName,

@@ -23,8 +23,8 @@ use std::time::SystemTime;
 /// The class of the exception that Java throws when it has too little memory.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
-/// Errors that Java throws instead of a lack of metaspace, directly or as a cause, if the metaspace
-/// is exhausted while Java links the first classes of the runtime.
+/// Errors that Java throws instead of an out-of-memory error, directly or as a cause, if the
+/// metaspace is exhausted while Java links the runtime's first classes.
 const UNLINKED: [&str; 3] =
     ["java.lang.InternalError", "java.lang.BootstrapMethodError", "java.lang.NoClassDefFoundError"];
 
@@ -53,7 +53,8 @@ impl JarState {
     }
 }
 
-/// Returns the message of an error, after its place in the script if that is known.
+/// Returns the message of an error, prefixed with its location in the script if the location is
+/// known.
 pub fn placed(error: &RegisterError) -> String {
     let text = error.to_string();
     match error {
@@ -83,7 +84,7 @@ pub fn advised(text: String) -> String {
     text
 }
 
-/// Returns whether logging has started. A configuration is checked before that.
+/// Returns whether logging has started. A configuration is checked before logging starts.
 pub fn has_log() -> bool {
     log::max_level() != log::LevelFilter::Off
 }

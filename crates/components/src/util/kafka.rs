@@ -1,4 +1,4 @@
-//! Shared code of source and sink `kafka`: brokers, security, settings of librdkafka.
+//! Shared code of the `kafka` source and sink: brokers, security, settings of librdkafka.
 
 pub mod error_type;
 mod options;
@@ -151,7 +151,7 @@ fn set_sasl(options: &Sasl, set: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// Returns the file with the token of the client.
+/// Returns the file with the client's token.
 pub fn token_file(sasl: Option<&Sasl>) -> Option<PathBuf> {
     sasl.and_then(|sasl| sasl.token_file.clone())
 }

@@ -2,9 +2,9 @@
 //!
 //! A segment is a file `NUMBER.segment` of frames. A frame is the length of the body in four bytes,
 //! its XXH3 hash in eight bytes, both little-endian, and the body; the hash is seeded with the hash
-//! of the previous frame. The store has the number of the segment, its length and the last hash.
-//! Data after this length was not committed, and is cut off. When a segment is much larger than the
-//! state that it describes, the next frame starts a new segment.
+//! of the previous frame. The store contains the number of the segment, its length and the last
+//! hash. Data after this length was not committed, and is cut off. When a segment is much larger
+//! than the state that it describes, the next frame starts a new segment.
 
 use millstream_recorder::file::{self, RecordedFile};
 use serde::{Deserialize, Serialize};
@@ -53,8 +53,8 @@ impl Segments {
     /// Opens the snapshot in `folder` at the position in the store, and applies its frames.
     ///
     /// # Errors
-    /// The snapshot cannot be read, or is damaged. Its state is lost, even if some frames were
-    /// applied.
+    /// Returns an error if the snapshot cannot be read or is damaged. In that case, its state is
+    /// lost, even if some frames were applied.
     pub fn open(
         folder: &Path,
         place: Option<Place>,
@@ -89,7 +89,8 @@ impl Segments {
     /// contains the whole state and starts a new segment. `next` is the number of the next result.
     ///
     /// # Errors
-    /// The frame cannot be written. The next attempt writes to the same position.
+    /// Returns an error if the frame cannot be written. The next attempt writes to the same
+    /// position.
     pub fn append(&mut self, frame: &[u8], begins: bool, next: u64) -> io::Result<Place> {
         let mut place = Place { next, ..self.place };
         if begins {

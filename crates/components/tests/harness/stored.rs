@@ -206,7 +206,7 @@ impl Instance {
 }
 
 /// Returns the batches whose payloads are compared. It is a subset for `kafka`, because reading a
-/// topic takes long.
+/// topic takes a long time.
 fn batches(row: &Row) -> impl Iterator<Item = (&'static str, Make)> {
     let is_slow = row.name == "kafka";
     let some = ["some selected", "invalid UTF-8", "many segments"];
@@ -239,7 +239,7 @@ fn a_payload_from_disk_is_delivered_as_it_was_encoded() {
     );
 }
 
-/// Delivers payloads, and the same payloads from disk. Returns how many were compared.
+/// Delivers payloads, and the same payloads from disk. Returns the number of compared payloads.
 async fn compare(endpoint: &Endpoint, options: &Value, row: &Row) -> usize {
     let maker = Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() };
     let (mut one, mut other) = (Instance::of(row, options), Instance::of(row, options));

@@ -1,4 +1,4 @@
-//! Sink `blackhole`: counts and discards events, to benchmark the components upstream.
+//! The `blackhole` sink counts and discards events, to benchmark the components upstream.
 
 mod config;
 

@@ -1,4 +1,4 @@
-//! Sink `console`: writes events to standard output or standard error.
+//! The `console` sink writes events to standard output or standard error.
 
 mod config;
 

@@ -42,7 +42,7 @@ const PLACEHOLDER: &[u8] = b"{}";
 /// Maximum bytes of a reason that are kept.
 const REASON_BYTES_MAX: usize = 500;
 
-/// The reader of the response to a bulk request.
+/// Reads the response to a bulk request.
 pub struct BulkAnswer {
     /// Number of events in the request.
     expected: u32,
@@ -220,7 +220,7 @@ impl Splitter {
 }
 
 impl BulkAnswer {
-    /// Creates the reader of the answer to a request with this many events.
+    /// Creates a reader for the response to a request with this many events.
     pub fn new(expected: u64) -> BulkAnswer {
         BulkAnswer {
             expected: expected as u32,
@@ -280,7 +280,7 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     Ok(object)
 }
 
-/// Judges an item. Returns `None` if the endpoint has the event.
+/// Judges an item. Returns `None` if the endpoint accepted the event.
 fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     let Item { create, index } =
         object(item).map_err(|error| format!("an item of the response is invalid: {error}"))?;
@@ -296,7 +296,7 @@ fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     Ok(Some(Failure { position, judgement, reason: reason(status, error.as_ref()) }))
 }
 
-/// Returns the judgement of an event that the endpoint did not take.
+/// Returns the judgement of an event that the endpoint did not accept.
 fn judgement(status: u16, kind: &str, reason: &str) -> Judgement {
     match status {
         // A read-only or closed index, a missing permission.
@@ -306,7 +306,7 @@ fn judgement(status: u16, kind: &str, reason: &str) -> Judgement {
         400 if kind == "validation_exception" && reason.contains("shards open") => {
             Judgement::Blocked
         }
-        // With `index`, another writer was faster.
+        // With the `index` action, 409 means that another writer was faster.
         408 | 409 | 425 | 429 | 500.. => Judgement::Later,
         _ if kind == "es_rejected_execution_exception" => Judgement::Later,
         _ => Judgement::Refused,

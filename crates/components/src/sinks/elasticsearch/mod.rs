@@ -1,4 +1,4 @@
-//! Sink `elasticsearch`: writes events as documents to Elasticsearch and OpenSearch.
+//! The `elasticsearch` sink writes events as documents to Elasticsearch and OpenSearch.
 //!
 //! Workers encode the lines of bulk requests. `crate::sinks::http_delivery` batches the payloads,
 //! compresses bodies on a blocking thread, sends several requests at once, and settles each event
@@ -29,7 +29,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 ///
-/// It is not a whole response to this request.
+/// Returns an error if the body is not a complete response to this request.
 pub fn judge_answer<'a>(
     mut pieces: impl Iterator<Item = &'a [u8]>,
     events: u64,

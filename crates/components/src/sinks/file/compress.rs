@@ -15,13 +15,13 @@ use zstd::zstd_safe::CParameter;
 /// same time.
 const ZSTD_WINDOW_LOG: u32 = 19;
 
-/// Level from which zstd's default tables exceed what the window can use.
+/// Lowest level whose default tables in zstd are larger than the window can use.
 const ZSTD_LARGE_TABLES_FROM: u32 = 9;
 
 /// Base-2 logarithm of the size of these tables, in entries of 4 bytes.
 const ZSTD_TABLE_LOG: u32 = ZSTD_WINDOW_LOG + 1;
 
-/// Memory of a frame from `ZSTD_LARGE_TABLES_FROM` on, in KiB.
+/// Memory of a frame at level `ZSTD_LARGE_TABLES_FROM` or higher, in KiB.
 const ZSTD_LARGEST_KIB: u64 = 12 * 1024;
 
 /// An empty gzip member.
@@ -76,7 +76,7 @@ impl Compression {
         }
     }
 
-    /// Checks a configured level; the error says what to write instead.
+    /// Checks a configured level; the error says which levels are valid.
     pub fn check_level(self, level: u32) -> Result<(), String> {
         let (levels, _) = self.levels();
         match self {
@@ -124,8 +124,8 @@ impl Compressor {
     }
 
     /// Discards the member in progress, whose beginning is lost, and its unwritten bytes. The
-    /// compressor then compresses the current delivery again. `is_empty` says whether the file is
-    /// now empty.
+    /// compressor then recompresses the current delivery. `is_empty` says whether the file is now
+    /// empty.
     pub fn reset(&mut self, is_empty: bool) {
         (self.member, self.is_compressed) = (None, false);
         self.out.clear();

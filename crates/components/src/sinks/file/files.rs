@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Number of files in the kept state beyond the open files from which a sync is requested, to
-/// shrink the state.
+/// Number of files in the kept state, in excess of the open files, above which a sync is requested
+/// to shrink the state.
 const KEPT_FILES_MAX: usize = 1000;
 
 /// Maximum number of compressed members in progress, if memory allows.

@@ -28,8 +28,8 @@ pub struct Rotate {
 }
 
 impl Rotate {
-    /// Returns the error in the options, as (key, "what is wrong; what to write instead"), for a
-    /// sink whose path is this template.
+    /// Returns the error in the options, as (key, "what is wrong; what to use instead"), for a sink
+    /// whose path is this template.
     pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
         if self.size.is_none() && self.every.is_none() {
             return Some(("", "has no trigger; use size: 100MiB or every: 1h"));

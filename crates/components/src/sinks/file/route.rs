@@ -189,7 +189,7 @@ impl RoutingEncoder {
 /// Splits the encoded parts into rows.
 fn records<'p>(is_text: bool, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]> {
     match is_text {
-        // A text may contain line feeds, so split by length.
+        // Text may contain line feeds, so split by length.
         true => {
             let (mut parts, mut rest): (_, &[u8]) = (parts.iter(), &[]);
             let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);

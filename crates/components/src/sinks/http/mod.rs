@@ -1,4 +1,4 @@
-//! Sink `http`: sends events in the bodies of HTTP requests.
+//! The `http` sink sends events in the bodies of HTTP requests.
 //!
 //! Workers encode. `crate::sinks::http_delivery` batches the payloads, frames and compresses bodies
 //! on a blocking thread, and sends one request after the other. This sink provides the format of a
@@ -87,12 +87,12 @@ struct HttpEncoder {
     spread: Jitter,
 }
 
-/// A codec, by the way to find the end of a unit. A unit is the smallest piece that a request can
-/// contain.
+/// A codec, classified by how the end of a unit is found. A unit is the smallest piece that a
+/// request can contain.
 enum Inner {
     /// Each line feed ends a unit.
     Lines(Box<dyn Encoder>),
-    /// Events are texts that may contain line feeds.
+    /// Events are text that may contain line feeds.
     Text(Box<dyn Encoder>),
     /// Each part is a block of many events.
     Blocks(Box<MetricBlocks>),

@@ -17,8 +17,8 @@ const LIMIT_MIN: u64 = 64 * 1024;
 /// Time after which a reduced limit doubles.
 const LARGER_AFTER: Duration = Duration::from_secs(60);
 
-/// Returns when a batch is due whose last payload was added at `last`: at `latest`, or earlier if
-/// the lane has `stalled` since then.
+/// Returns the time when a batch is due if its last payload was added at `last`: `latest`, or
+/// earlier if the lane has `stalled` since then.
 pub fn due(latest: Instant, last: Instant, stalled: Option<Instant>) -> Instant {
     stalled.map_or(latest, |since| latest.min(since.max(last) + STALLED_FLUSH))
 }
@@ -92,8 +92,8 @@ impl Batcher {
         self.bytes >= self.limit || self.events >= self.options.events
     }
 
-    /// Returns when the next batch is due; `None` if no batch is pending. If `stalled` is set, no
-    /// more payloads come before a delivery since that time.
+    /// Returns the time when the next batch is due; `None` if no batch is pending. `stalled` is the
+    /// time since which the lane can get no more payloads until it delivers some.
     pub fn due(&self, stalled: Option<Instant>) -> Option<Instant> {
         let front = self.items.front()?;
         if let Some(hold) = front.hold {

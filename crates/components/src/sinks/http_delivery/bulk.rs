@@ -1,9 +1,9 @@
-//! The lane of a sink whose events need no order and whose endpoint answers for each event. Several
-//! requests are in flight, events that were not taken are sent again without the others, and
-//! payloads are settled oldest first.
+//! The lane for a sink whose events need no order and whose endpoint returns a result for each
+//! event. Several requests are in flight, events that were not accepted are resent without the
+//! others, and payloads are settled oldest first.
 //!
 //! The number of requests in flight adapts to the endpoint, see [`Concurrency`]. A response counts
-//! only if it is complete. Otherwise the request is in doubt, and the same request is sent again.
+//! only if it is complete. Otherwise the request is in doubt, and the same request is resent.
 
 mod concurrency;
 mod jobs;
@@ -28,9 +28,9 @@ use tokio::time::Instant;
 /// for one event while others are delivered.
 const BATCHES_PER_REQUEST: usize = 8;
 
-/// A packer for an endpoint that answers for each event.
+/// A packer for an endpoint that returns a result for each event.
 pub trait BulkPacker: Packer {
-    /// Creates the reader of the response to a request.
+    /// Creates a reader for the response to a request.
     fn answer(request: &Request) -> Box<dyn Answer>;
 
     /// Returns advice if the `body` of a refusal means that the endpoint cannot read the request at
@@ -42,8 +42,8 @@ pub trait BulkPacker: Packer {
         None
     }
 
-    /// Builds a request of some events of another request, by their ascending positions in it. Runs
-    /// on a blocking thread.
+    /// Builds a request from some events of another request, selected by their ascending positions.
+    /// Runs on a blocking thread.
     fn select(&mut self, request: &Request, positions: &[u32]) -> Request;
 
     /// Returns an event of a request by its position. Called only if a component reads refused
@@ -53,27 +53,28 @@ pub trait BulkPacker: Packer {
 
 /// Reads the response to a request, and judges each event.
 pub trait Answer: BodyReader {
-    /// Returns the events that the endpoint did not take, ascending. Called after the body of a
-    /// response with a success status. `is_complete` says whether the whole body was read.
+    /// Returns the events that the endpoint did not accept, in ascending order. Called after the
+    /// body of a response with a success status. `is_complete` says whether the whole body was
+    /// read.
     ///
     /// # Errors
     ///
-    /// The error, if this is not a whole response to the request.
+    /// Returns an error if this is not a complete response to the request.
     fn judge(self: Box<Self>, is_complete: bool) -> Result<Vec<Failure>, UnusableAnswer>;
 }
 
 /// The reason why a response does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableAnswer {
-    /// Whether the response is longer than the agent reads. The next attempt will hardly have a
-    /// shorter one.
+    /// Whether the response exceeds the agent's size limit. A retry is unlikely to get a shorter
+    /// one.
     pub is_too_long: bool,
     /// Description of the error.
     pub text: String,
 }
 
 impl UnusableAnswer {
-    /// Returns the error of a connection that ended before the response did.
+    /// Returns the error for a connection that closed before the response was complete.
     pub fn ended_early() -> UnusableAnswer {
         "the response ended early".to_owned().into()
     }
@@ -85,7 +86,7 @@ impl From<String> for UnusableAnswer {
     }
 }
 
-/// An event that the endpoint did not take.
+/// An event that the endpoint did not accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Position of the event in the request.
@@ -96,14 +97,14 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// The judgement of an event that the endpoint did not take.
+/// The judgement of an event that the endpoint did not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The endpoint is overloaded. The event is sent again.
+    /// The endpoint is overloaded. The event is resent.
     Later,
-    /// An operator must first change something. The event is sent again, rarely.
+    /// An operator must change something first. The event is resent at long intervals.
     Blocked,
-    /// The endpoint will never take the event.
+    /// The endpoint will never accept the event.
     Refused,
 }
 
@@ -127,7 +128,7 @@ impl<P: BulkPacker> BulkLane<P> {
         }
     }
 
-    /// Hands the packer the next repair, if it is idle.
+    /// Hands the next repair to the packer, if the packer is idle.
     fn repair(&mut self) {
         if self.state.pack_task.idle().is_none() {
             return;
@@ -141,7 +142,8 @@ impl<P: BulkPacker> BulkLane<P> {
             .begin(move |packer| jobs::repair(packer, request, action, repaired, is_read));
     }
 
-    /// Passes the next batch to the packer, if the batch is due and no other waits to be sent.
+    /// Passes the next batch to the packer, if the batch is due and no other batch waits to be
+    /// sent.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
         let batches_max = self.state.settings.request.concurrency * BATCHES_PER_REQUEST;
         let is_busy = self.state.pack_task.idle().is_none() || self.queue.has_ready(now);
@@ -176,8 +178,9 @@ impl<P: BulkPacker> BulkLane<P> {
         None
     }
 
-    /// Queues a request again, and marks its endpoint as failed unless it has failed meanwhile.
-    /// Returns the error for the engine, which does not wait: others are in flight.
+    /// Requeues a request, and marks its endpoint as failed unless the endpoint has failed since
+    /// the request was sent. Returns the error for the engine, which does not wait because other
+    /// requests are in flight.
     fn failed(
         &mut self,
         queued: QueuedRequest,
@@ -229,8 +232,8 @@ impl<P: BulkPacker> BulkLane<P> {
         error
     }
 
-    /// Queues a request again whose response does not count. After a response that is too long, the
-    /// request is sent again rarely: the endpoint may have the events, and would only repeat the
+    /// Requeues a request whose response does not count. If the response was too long, the request
+    /// is resent only rarely, because the endpoint may have the events and would only repeat the
     /// response.
     fn unusable(
         &mut self,
@@ -248,7 +251,7 @@ impl<P: BulkPacker> BulkLane<P> {
     }
 
     /// Counts the failures in a response, and adapts to them. Returns the error for the engine if
-    /// events are sent again.
+    /// events are resent.
     fn note(
         &mut self,
         queued: &QueuedRequest,
@@ -347,7 +350,7 @@ impl<P: BulkPacker> RequestFlow for BulkLane<P> {
     fn advance(&mut self, now: Instant) -> Option<Instant> {
         self.queue.settle(&mut self.state.done);
         self.repair();
-        // A batch is packed once no other waits to be sent.
+        // A batch is packed only when no other batch waits to be sent.
         let sent = self.send(now);
         let packed = self.pack(now);
         [packed, sent, self.queue.next_at(now)].into_iter().flatten().min()

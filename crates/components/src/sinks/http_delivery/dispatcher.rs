@@ -63,7 +63,7 @@ pub struct Attempt {
     pub number: u64,
     /// Index of the endpoint.
     pub endpoint: usize,
-    /// When it was sent.
+    /// Time when the request was sent.
     pub started: Instant,
     /// The response, or the reason why none arrived.
     pub result: Result<Response, SendError>,
@@ -97,7 +97,7 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// The time to retry, if the rate limit is reached or no endpoint is healthy.
+    /// Returns the time to retry if the rate limit is reached or no endpoint is healthy.
     pub fn send(
         &mut self,
         request: &Request,

@@ -36,7 +36,7 @@ pub struct RequestLane<P> {
 struct Batch {
     shares: Shares,
     bytes: u64,
-    /// Requests still to be sent; `None` while the batch is packed.
+    /// Requests still to be sent; `None` while the batch is being packed.
     requests: Option<VecDeque<QueuedRequest>>,
     /// The repair of the first request, which has left the queue.
     repair: Option<Repair>,
@@ -296,7 +296,7 @@ impl<P: Packer> RequestLane<P> {
     }
 }
 
-/// Returns the events that the packer refused as the engine takes them.
+/// Returns the events that the packer refused, in the form that the engine expects.
 fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item = Refused> {
     refused.into_iter().filter_map(|PackRefusal { event, reason, record }| {
         shares.refused(event, reason.into_owned(), record)

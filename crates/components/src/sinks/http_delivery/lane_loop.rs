@@ -1,4 +1,4 @@
-//! State that all lanes of requests share, and the loop in which the engine drives them.
+//! State common to both kinds of request lanes, and the loop in which the engine drives a lane.
 
 use super::batcher::Batcher;
 use super::dispatcher::{Attempt, Dispatcher, RequestIds};
@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep_until};
 /// Interval between warnings about refused events.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// State of a lane with packer `P`, whose jobs result in `R`.
+/// State of a lane with packer `P`, whose jobs return `R`.
 pub struct LaneState<P, R> {
     pub settings: Arc<Settings>,
     /// Name of the sink.
     pub sink: Arc<str>,
     pub counters: Arc<Counters>,
-    /// Says whether a component reads what is refused.
+    /// Tells whether a component reads refused events.
     pub feed: Arc<Feed>,
     pub batcher: Batcher,
     pub stall: Stall,
@@ -55,8 +55,8 @@ impl<P: Packer, R: Send + 'static> LaneState<P, R> {
         }
     }
 
-    /// Keeps the reason `why` of a refusal as the last error. Logs it, with `text` that says what
-    /// becomes of the events, unless a refusal was logged within [`WARN_INTERVAL`].
+    /// Stores `why`, the reason for a refusal, as the last error. Logs the reason with `text`,
+    /// which says what happens to the events, unless a refusal was logged within [`WARN_INTERVAL`].
     pub fn warn_refusal(&mut self, endpoint: usize, text: &str, why: &str, now: Instant) {
         let answer = format!("{}: {why}", self.settings.targets[endpoint]);
         self.counters.set_last_error(&answer);
@@ -83,38 +83,38 @@ impl<P: Packer, R: Send + 'static> LaneState<P, R> {
 pub trait RequestFlow: Send {
     /// Packs payloads into requests.
     type Packer: Packer;
-    /// Result of a job of the packer.
+    /// Result of a packer job.
     type Packed: Send + 'static;
 
-    /// Returns the state that all lanes share.
+    /// Returns the state common to all lanes.
     fn state(&self) -> &LaneState<Self::Packer, Self::Packed>;
 
-    /// Returns the state that all lanes share, to change it.
+    /// Returns the state common to all lanes, mutably.
     fn state_mut(&mut self) -> &mut LaneState<Self::Packer, Self::Packed>;
 
     /// Does all work that needs no waiting. Returns when more work is due, if time alone triggers
     /// it.
     fn advance(&mut self, now: Instant) -> Option<Instant>;
 
-    /// Applies the result of a job of the packer.
+    /// Applies the result of a packer job.
     fn on_packed(&mut self, packed: Self::Packed, now: Instant) -> Result<(), DeliverError>;
 
     /// Handles the end of an attempt to send a request.
     ///
     /// # Errors
     ///
-    /// The attempt failed, or some events are sent again. The engine logs the error, and waits
-    /// before the next call as long as the error says.
+    /// Returns an error if the attempt failed or some events are resent. The engine logs the error,
+    /// and waits before the next call for as long as the error says.
     fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError>;
 }
 
-/// A lane of requests.
+/// A lane that sends requests.
 pub struct LaneLoop<F> {
     flow: F,
 }
 
 impl<F: RequestFlow> LaneLoop<F> {
-    /// Creates the lane of a flow.
+    /// Creates a lane that runs this flow.
     pub fn new(flow: F) -> LaneLoop<F> {
         LaneLoop { flow }
     }

@@ -2,8 +2,9 @@
 //! into requests on a blocking thread, and sent.
 //!
 //! A sink supplies a [`Packer`] and its [`Settings`]; a [`LaneLoop`] does everything else. With a
-//! [`RequestLane`] it sends in order, one request at a time. With a [`BulkLane`] it sends several at
-//! once, to an endpoint that answers for each event separately: the sink supplies a [`BulkPacker`].
+//! [`RequestLane`] it sends in order, one request at a time. With a [`BulkLane`] it sends several
+//! at once, to an endpoint that returns a result for each event; in that case, the sink supplies a
+//! [`BulkPacker`].
 
 mod batcher;
 mod body;
@@ -91,7 +92,7 @@ pub struct Capacity {
     pub is_empty: bool,
 }
 
-/// A request that can be sent, and sent again until it succeeds.
+/// A request that can be sent and resent until it succeeds.
 pub struct Request {
     /// The body, in order. Several parts are not joined before they are sent.
     pub body: Vec<Bytes>,

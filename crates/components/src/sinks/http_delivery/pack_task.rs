@@ -72,7 +72,7 @@ impl<P: Packer, R: Send + 'static> PackTask<P, R> {
     }
 }
 
-/// Runs a job.
+/// Runs a job on the packer.
 pub fn run(packer: &mut impl Packer, job: Job) -> JobResult {
     match job {
         Job::Pack(payloads) => {

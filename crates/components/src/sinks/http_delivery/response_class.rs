@@ -33,7 +33,7 @@ pub fn response_class(response: &Response, now: SystemTime) -> ResponseClass {
         400 | 422 => ResponseClass::Refused { too_large: false },
         413 => ResponseClass::Refused { too_large: true },
         415 => ResponseClass::UnsupportedFormat,
-        // A method or a version that is not implemented does not appear by waiting.
+        // Waiting does not help if a method or a version is not implemented.
         501 | 505 => ResponseClass::Misconfigured,
         408 | 425 | 429 | 500..=599 => {
             let header = response.headers.get("retry-after").and_then(|value| value.to_str().ok());

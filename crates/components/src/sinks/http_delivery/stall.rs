@@ -4,7 +4,8 @@ use millstream_model::Backpressure;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Time since when a lane has waited for events under backpressure, although it could send some.
+/// Tracks since when a lane has been waiting for events under backpressure, although it could send
+/// some.
 pub struct Stall {
     backpressure: Arc<Backpressure>,
     since: Option<Instant>,
@@ -16,8 +17,9 @@ impl Stall {
         Stall { backpressure, since: None }
     }
 
-    /// Returns since when a lane gets no more events before it delivers some. `waits_for_more` says
-    /// whether the lane could send the events that it has, although they are due later.
+    /// Returns the time since which the lane can get no more events until it delivers some.
+    /// `waits_for_more` says whether the lane could already send its events, although they are due
+    /// later.
     pub fn since(&mut self, waits_for_more: bool, now: Instant) -> Option<Instant> {
         let is_stalled = waits_for_more && self.backpressure.watch();
         self.since = is_stalled.then(|| self.since.unwrap_or(now));

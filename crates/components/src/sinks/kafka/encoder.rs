@@ -22,9 +22,9 @@ const HEADER_BYTES: usize = 72;
 /// Encodes batches as shipments.
 pub struct KafkaEncoder {
     config: Arc<KafkaConfig>,
-    /// Encoder for codec `json`.
+    /// Encoder for the `json` codec.
     json: Box<dyn Encoder>,
-    /// Encoder for codec `msgpack`.
+    /// Encoder for the `msgpack` codec.
     blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,

@@ -26,8 +26,7 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time without delivery reports after which an error is reported.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// Time to wait for the reports of a client that a record has stopped, and the interval of this
-/// check.
+/// Time to wait for reports after a record has stopped the client, and the interval of this check.
 const STOPPED_WAIT: Duration = Duration::from_millis(500);
 
 /// Interval at which the number of a topic's partitions is refreshed.
@@ -233,8 +232,7 @@ impl KafkaLane {
     }
 
     /// Passes on the events of refused records if a component reads refused events, otherwise
-    /// counts them as dropped. Returns their number. The reason is a label of the counter, and a
-    /// text.
+    /// counts them as dropped. Returns their number. The reason is a counter label and a text.
     fn pass_on(
         &mut self,
         sent: SentShipment<'_>,
@@ -264,10 +262,10 @@ impl KafkaLane {
     }
 
     /// Returns whether another payload may be passed to the client. With idempotence, librdkafka
-    /// (2.12) sends up to five requests to a partition, then no more until all are answered. Its
-    /// thread spins from the moment when another request is due by `linger.ms` until it may be
-    /// sent. Payloads that would wait for a slow response longer than the library lingers therefore
-    /// wait here instead.
+    /// (2.12) sends up to five requests to a partition, then waits for all five responses. While
+    /// another request is due by `linger.ms` but may not be sent, the library's thread spins.
+    /// Payloads that would wait for a slow response longer than the library lingers therefore wait
+    /// here instead.
     fn has_capacity(&self) -> bool {
         let in_flight = |pending: &&Pending| pending.state == State::InFlight;
         let Some(oldest) = self.pending.iter().find(in_flight) else { return true };
@@ -280,8 +278,8 @@ impl KafkaLane {
         self.pending.iter().any(|pending| pending.state == State::InFlight)
     }
 
-    /// Recovers from a failure: takes back all records in flight, adapts, and resends them in
-    /// order. Returns at once if there was no failure.
+    /// Recovers from a failure: withdraws all records in flight, adapts, and resends them in order.
+    /// Returns at once if there was no failure.
     async fn recover(&mut self) -> Result<(), DeliverError> {
         self.process_receipts();
         if self.cause.is_some() {
@@ -450,8 +448,8 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// Returns whether a record stopped the client some time ago. Such a client (librdkafka 2.12)
-    /// sometimes keeps the records after this one without reporting them.
+    /// Returns whether a record stopped the client a while ago. Such a client (librdkafka 2.12)
+    /// sometimes keeps later records without reporting them.
     fn look_for_stop(&mut self) -> bool {
         if let Some(last_error) = self.client.as_ref().and_then(|client| client.take_last_error()) {
             if errors::is_consequence(last_error.0) {
@@ -462,9 +460,9 @@ impl KafkaLane {
         self.stopped_at.is_some_and(|at| at.elapsed() >= STOPPED_WAIT)
     }
 
-    /// Keeps an error of the library. The error that all brokers are down replaces no other error:
-    /// librdkafka reports the reason why a broker is down once in 30 seconds, but reports each time
-    /// that all are down.
+    /// Keeps an error from the library. The error that all brokers are down replaces no other
+    /// error, because librdkafka reports the reason why a broker is down once in 30 seconds, but
+    /// reports each time that all are down.
     fn note_last_error(&mut self, error: (ErrorCode, String)) {
         if error.0 != ErrorCode::AllBrokersDown || self.last_error.is_none() {
             self.last_error = Some(error);
@@ -598,7 +596,7 @@ impl Lane for KafkaLane {
         std::mem::take(&mut self.refused)
     }
 
-    // Process no reports here: events that they refuse must be returned first.
+    // Do not process reports here, because the events that they refuse must be returned first.
     fn settled(&mut self) -> Vec<Settled> {
         let throttled = self.client.as_ref().map_or(Duration::ZERO, |of| of.take_throttled());
         if !throttled.is_zero() {

@@ -1,12 +1,12 @@
-//! Sink `kafka`: sends events to Kafka, idempotently and in order.
+//! The `kafka` sink sends events to Kafka, idempotently and in order.
 //!
 //! Workers encode. The lane passes pointers to the records to the library, and keeps the buffers
 //! until every record has its delivery report. Many payloads are in flight at once; they are
 //! settled oldest first.
 //!
 //! Order: the events of an origin go to one partition, without gaps. The library stops at the first
-//! record that it cannot deliver (`enable.gapless.guarantee`). The lane then takes back the records
-//! after it, and resends all of them in order when this can succeed.
+//! record that it cannot deliver (`enable.gapless.guarantee`). The lane then withdraws the later
+//! records, and resends all of them in order once this can succeed.
 
 mod config;
 mod encoder;
@@ -73,7 +73,6 @@ impl SinkComponent for KafkaConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
         // This rejects contradictory settings now. Without addresses, the client connects to
         // nothing; certificate files need to exist only when it connects.
-        // files need to exist only when it does.
         let mut settings = settings::of(self, &Batching::default());
         settings.retain(|(key, _)| !is_of_connection(key));
         Producer::open(&settings, None, |_| {}).map_err(|error| BuildError::Producer(error.0))?;

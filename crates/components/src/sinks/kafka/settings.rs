@@ -7,8 +7,8 @@ use millstream_model::OptionError;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum number of records in flight, each with at least 200 bytes of the library's memory. It is
-/// more than a round trip to a distant broker takes; the engine limits the bytes.
+/// Maximum number of records in flight, each with at least 200 bytes of the library's memory. The
+/// limit exceeds what a round trip to a distant broker needs; the engine limits the bytes.
 pub const RECORDS_MAX: usize = 100_000;
 
 /// librdkafka's default size of a record batch before compression, in bytes.

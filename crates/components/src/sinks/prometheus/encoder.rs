@@ -51,7 +51,7 @@ impl Encoding {
         Ok(Some(PayloadMetadata::recreated(EncodedRows { rows, _paid: None })))
     }
 
-    /// Returns the maximum bytes of an encoded batch: its texts, its rows, and the buckets of its
+    /// Returns the maximum bytes of an encoded batch: its text, its rows, and the buckets of its
     /// distributions, which take two numbers per at least four bytes of text.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let numbers = match &self.distributions {
@@ -81,14 +81,14 @@ pub fn rows_of(routing: &Option<Arc<dyn Routing>>) -> Option<&Rows> {
     Some(&routing.as_ref()?.as_type::<EncodedRows>()?.rows)
 }
 
-/// Encodes metric events as rows. Their texts are the only part of the payload.
+/// Encodes metric events as rows. The text of the rows is the only part of the payload.
 pub struct RowsEncoder {
     encoding: Arc<Encoding>,
     refused: NotMetrics,
 }
 
 impl RowsEncoder {
-    /// Creates an encoder of a sink.
+    /// Creates an encoder for a sink.
     pub fn new(encoding: Arc<Encoding>) -> RowsEncoder {
         RowsEncoder { encoding, refused: NotMetrics::default() }
     }

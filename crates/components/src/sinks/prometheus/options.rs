@@ -71,7 +71,7 @@ pub fn yes() -> bool {
 }
 
 impl SeriesOptions<'_> {
-    /// Returns the errors, as (JSON pointer, "what is wrong; what to write instead").
+    /// Returns the errors, as (JSON pointer, "what is wrong; what to use instead").
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         for name in self.labels.keys().filter(|name| !is_label(name)) {

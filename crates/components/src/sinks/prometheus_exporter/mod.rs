@@ -1,4 +1,4 @@
-//! Sink `prometheus_exporter`: keeps the last value of every series for Prometheus to scrape.
+//! The `prometheus_exporter` sink keeps the last value of every series for Prometheus to scrape.
 //!
 //! Workers encode rows. The lane adds them to the series on the blocking pool. A server on the
 //! network thread responds to scrapes with text that the blocking pool renders in chunks.

@@ -176,7 +176,7 @@ fn challenge(auth: &Auth) -> &'static str {
     }
 }
 
-/// Compares two texts in constant time.
+/// Compares two byte strings in constant time.
 fn is_same(given: &[u8], expected: &[u8]) -> bool {
     let differ = given.iter().zip(expected).fold(0, |differ, (a, b)| differ | (a ^ b));
     given.len() == expected.len() && differ == 0

@@ -30,7 +30,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Starts a text of all series.
+    /// Starts to render all series as text.
     pub fn new(series: Arc<Series>, format: TextFormat, gzip: bool) -> Text {
         series.scrapes.fetch_add(1, Ordering::SeqCst);
         let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast()));

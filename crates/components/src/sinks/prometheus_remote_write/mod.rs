@@ -1,4 +1,4 @@
-//! Sink `prometheus_remote_write`: sends metrics to Prometheus or to any remote write backend.
+//! The `prometheus_remote_write` sink sends metrics to Prometheus or to any remote write backend.
 //!
 //! Workers encode rows. The packer accumulates deltas and encodes requests, once per payload
 //! regardless of retries. A [`RequestLane`] sends them in order.

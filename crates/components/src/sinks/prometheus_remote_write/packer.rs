@@ -62,7 +62,7 @@ struct PackedBatch {
     period: Option<Period>,
 }
 
-/// The data that a request was made from.
+/// The data from which a request was built.
 struct Packed {
     batch: PackedBatch,
     body: Body,
@@ -324,7 +324,7 @@ impl Why {
         Why { counter, reason: counter.into() }
     }
 
-    /// Returns a reason that the endpoint gave.
+    /// Returns the reason that the endpoint reported.
     fn of_endpoint(reason: String) -> Why {
         Why { counter: "refused", reason: reason.into() }
     }

@@ -1,5 +1,5 @@
-//! The memory of series that the endpoint refuses. It prevents that every request with their
-//! samples is refused and split again.
+//! The memory of series that the endpoint refuses. Without it, every request with samples of these
+//! series would be refused and split again.
 //!
 //! The refusal of a single sample indicates that its series is refused if the response mentions
 //! labels, or if a second sample is also refused, because one sample may be out of order. A late
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, LazyLock};
 
-/// Maximum number of series in memory. An entry takes some 100 bytes, and its reason up to 800
+/// Maximum number of series in memory. An entry takes about 100 bytes, and its reason up to 800
 /// more.
 pub const SERIES_MAX: usize = 100_000;
 
@@ -22,14 +22,14 @@ const OTHER_REASON: &str = "the endpoint refused an earlier sample of this serie
 /// Time for which the samples of a refused series are omitted, in milliseconds.
 const AGE_MS: u64 = 10 * 60 * 1000;
 
-/// Maximum age of a sample when it was packed, in addition to two periods, for its refusal to count
-/// against the series. Milliseconds.
+/// Maximum age of a sample at packing, in milliseconds and in addition to two periods, for its
+/// refusal to count against the series.
 const LATE_MS: i64 = 60 * 1000;
 
-/// Words in a refusal because of labels, in lower case.
+/// Lower-case words that mark a refusal as being about labels.
 const OF_LABELS: [&str; 2] = ["label", "metric name"];
 
-/// Words in a refusal because of a sample, in lower case.
+/// Lower-case words that mark a refusal as being about a sample.
 const OF_SAMPLE: [&str; 7] = [
     "sample",
     "timestamp",
@@ -174,7 +174,7 @@ impl RefusedSeries {
     }
 
     /// Removes the suspects if the memory is full. Returns whether there is space for another
-    /// series. Refused series stay: if one was replaced, it would be sent again.
+    /// series. Refused series stay, because their samples would otherwise be resent.
     fn make_room(&mut self) -> bool {
         if self.entries.len() < SERIES_MAX {
             return true;

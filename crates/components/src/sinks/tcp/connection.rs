@@ -45,9 +45,9 @@ pub struct ConnectionOptions {
     pub when: Instant,
     /// TLS settings.
     pub tls: Option<Arc<Tls>>,
-    /// Timeout of connecting as a whole.
+    /// Timeout for the whole connection setup.
     pub connect_timeout: Duration,
-    /// Timeout without progress.
+    /// Maximum time without progress.
     pub timeout: Duration,
     /// The handshake of a connection with acknowledgements.
     pub hello: Option<Hello>,

@@ -7,7 +7,7 @@ use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
 /// Bytes of a length prefix.
 pub const LENGTH_BYTES: usize = 4;
 
-/// Encodes batches for sink `tcp`.
+/// Encodes batches for the `tcp` sink.
 pub struct TcpEncoder {
     inner: Box<dyn Encoder>,
     codec: Codec,

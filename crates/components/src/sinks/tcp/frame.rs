@@ -18,8 +18,7 @@ pub struct Frame {
     pub events: u64,
     /// Number of bytes in the frame, before compression.
     pub bytes: u64,
-    /// The body, first uncompressed, then as it is sent, so that a retry does not compress it
-    /// again.
+    /// The body, first uncompressed, then as it is sent, so that a retry does not recompress it.
     body: Mutex<Body>,
 }
 
@@ -66,12 +65,12 @@ pub struct FrameEncoder {
     level: Option<u32>,
     has_batches: bool,
     has_numbers: bool,
-    /// `None` while it is in use.
+    /// The compressor; `None` while a frame uses it.
     compressor: Mutex<Option<Compressor>>,
 }
 
 impl FrameEncoder {
-    /// Creates the encoder of a sink with these options.
+    /// Creates an encoder for a sink with these options.
     pub fn new(config: &TcpConfig) -> FrameEncoder {
         FrameEncoder {
             algorithm: config.compression,

@@ -32,7 +32,7 @@ pub struct TcpLane {
     session: [u8; 16],
     targets: Targets,
     connection: Option<Connection>,
-    /// The open batch. `added` has the times of its first and last payload.
+    /// The open batch. `added` contains the times of its first and last payload.
     open_batch: OpenBatch,
     added: Option<(Instant, Instant)>,
     stall: Stall,
@@ -83,7 +83,7 @@ impl TcpLane {
     }
 
     /// Processes the status of the connection. Reconnects if the connection ended and frames are
-    /// pending. Returns the error that ended it.
+    /// pending. Returns the error that ended the connection.
     fn reconnect(&mut self) -> Result<(), DeliverError> {
         let failure = self.process_status();
         if let Some(failure) = failure {
@@ -130,7 +130,8 @@ impl TcpLane {
         Ok(())
     }
 
-    /// Processes the status of the connection. Returns the error that ended it, if there is one.
+    /// Processes the status of the connection. Returns the error that ended the connection, if
+    /// there is one.
     fn process_status(&mut self) -> Option<ConnectionError> {
         let status = self.connection.as_ref()?.take_status();
         for (number, reason) in &status.refused {

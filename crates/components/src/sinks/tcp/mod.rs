@@ -1,4 +1,4 @@
-//! Sink `tcp`: sends events over TCP, as lines or frames, with TLS and acknowledgements.
+//! The `tcp` sink sends events over TCP, as lines or frames, with TLS and acknowledgements.
 //!
 //! Workers encode. The lane numbers the frames and passes them to a connection, which a task
 //! drives. Unsettled frames are kept in order, and resent over the next connection after a failure.
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The state of the sink.
 struct TcpSink {
     config: Arc<TcpConfig>,
-    /// TLS of all lanes, so that the files are read once.
+    /// TLS settings of all lanes, so that the files are read once.
     tls: Option<Arc<Tls>>,
 }
 

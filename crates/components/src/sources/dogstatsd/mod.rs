@@ -1,4 +1,5 @@
-//! Source `dogstatsd`: receives points, events and service checks of DogStatsD and StatsD clients.
+//! The `dogstatsd` source receives points, events and service checks of DogStatsD and StatsD
+//! clients.
 //!
 //! [`crate::sources::points`] processes them.
 

@@ -169,7 +169,7 @@ impl BackfillConfig {
     /// events.
     ///
     /// # Errors
-    /// An invalid option.
+    /// Returns an error for an invalid option.
     fn range(&self, finds_times: bool) -> Result<Range, OptionError> {
         let from_ns = bound("/from", self.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", self.until.as_deref(), i64::MAX)?;
@@ -279,7 +279,7 @@ impl FileConfig {
     /// Returns the settings of the source.
     ///
     /// # Errors
-    /// What is wrong with an option.
+    /// Returns an error that says what is wrong with an option.
     pub fn settings(&self) -> Result<TailSettings, String> {
         let keyed = |error: OptionError| error.to_string();
         let filter = |config: &Option<LineFilterConfig>| config.as_ref().map(LineFilter::from);

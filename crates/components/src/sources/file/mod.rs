@@ -1,6 +1,6 @@
-//! Source `file`: tails files and follows them through rotation without skipping a line.
+//! The `file` source tails files and follows them through rotation without skipping a line.
 //!
-//! `config` has the options; the crate `millstream-tail` has the source.
+//! `config` defines the options; the `millstream-tail` crate implements the source.
 
 mod config;
 

@@ -1,4 +1,4 @@
-//! Source `generate`: web server log lines with sequence numbers, for trials and tests.
+//! The `generate` source: web server log lines with sequence numbers, for trials and tests.
 //!
 //! The same seed generates the same lines except for their times.
 
@@ -101,8 +101,7 @@ impl Generate {
 
 impl Source for Generate {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        // Abandoned lines cannot be generated again with the same times. Their numbers show the
-        // gap.
+        // Abandoned lines cannot be regenerated with the same times. Their numbers show the gap.
         for lost in cx.ledger.take_rereads() {
             let sink = millstream_model::SinkSet::one(lost.sink);
             cx.ledger.issue(lost.origin, lost.range, sink, 0, cx.now.since_start).finish();

@@ -39,7 +39,8 @@ impl WebLog {
         WebLog { seed, size, time: (i64::MIN, String::new()) }
     }
 
-    /// Appends line `number` with its line end. The request has the number as parameter `seq`.
+    /// Appends line `number` with its line end. The request contains the number as the `seq`
+    /// parameter.
     pub fn line(&mut self, number: u64, unix_seconds: i64, out: &mut Vec<u8>) {
         let begin = out.len();
         let random = mix(self.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));

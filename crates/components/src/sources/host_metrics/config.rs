@@ -60,7 +60,7 @@ const TYPES_EXCLUDED: &[&str] = &[
     "tracefs",
 ];
 
-/// Mount points excluded by default: mounts of the kernel, of containers and of packages.
+/// Mount points excluded by default: kernel, container and package mounts.
 const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/dev",
     "/dev/**",
@@ -75,7 +75,7 @@ const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/var/snap/**",
 ];
 
-/// Interfaces excluded by default: interfaces of containers.
+/// Interfaces excluded by default: container interfaces.
 const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 
 /// Options of the `host_metrics` source.
@@ -233,7 +233,7 @@ impl HostMetricsConfig {
     /// Compiles the options of the collector.
     ///
     /// # Errors
-    /// A JSON pointer, and a message that says what to write instead.
+    /// Returns a JSON pointer, and a message that says what to use instead.
     pub(super) fn options(&self) -> Result<Options, OptionError> {
         let HostMetricsConfig { disks, filesystems, interfaces, processes, cgroups, .. } = self;
         let names = filter(("/disks/include", &disks.include), ("/disks/exclude", &disks.exclude))?;

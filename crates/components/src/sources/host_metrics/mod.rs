@@ -1,4 +1,4 @@
-//! Source `host_metrics`: emits kernel statistics of the host as metric events.
+//! The `host_metrics` source emits kernel statistics of the host as metric events.
 
 mod config;
 

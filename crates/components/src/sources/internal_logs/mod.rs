@@ -1,4 +1,4 @@
-//! Source `internal_logs`: emits the records of the agent's log as events.
+//! The `internal_logs` source emits the records of the agent's log as events.
 //!
 //! The log limits the records of a call site before it passes them on, so that a sink that fails
 //! because of these events cannot cause an endless loop.
@@ -31,8 +31,8 @@ struct InternalLogsSource {
     waiting: u64,
     emitter: MetricEmitter,
     counters: Arc<Counters>,
-    /// Whether the source takes no more records. The agent logs while it stops, so the source would
-    /// otherwise never end.
+    /// Whether the source accepts no more records. The agent logs while it stops, so the source
+    /// would otherwise never finish.
     is_closing: bool,
 }
 
@@ -116,7 +116,7 @@ impl Source for InternalLogsSource {
         if for_good {
             self.reader = None;
         }
-        // After a reload, the successor receives the records from here on.
+        // After a reload, the successor receives all later records.
         !self.rows.is_empty()
     }
 

@@ -1,4 +1,4 @@
-//! Source `internal_metrics`: emits the agent's metrics, which are also on `/metrics`, as metric
+//! The `internal_metrics` source emits the agent's metrics, which are also on `/metrics`, as metric
 //! events.
 
 mod config;

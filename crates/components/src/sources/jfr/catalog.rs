@@ -73,7 +73,7 @@ pub struct Kind {
 /// A tag, and the slot of the value.
 #[derive(Clone, Copy, Debug)]
 pub enum Tag {
-    /// The peer of a connection. Host, address and port are in the slots from this one on.
+    /// The peer of a connection. Host, address and port are in this slot and the following ones.
     Peer(usize),
     /// The first folders of a path.
     Directory(usize),
@@ -104,8 +104,8 @@ pub enum Log {
     Pause,
     /// A wait for a monitor of a class.
     Monitor,
-    /// An error, which always becomes a log event. Class and message are in the slots from this one
-    /// on.
+    /// An error, which always becomes a log event. Class and message are in this slot and the
+    /// following one.
     Error(usize),
 }
 

@@ -28,10 +28,10 @@ const STEP_BYTES: u64 = 4 << 20;
 /// late, and some recordings have none.
 const PROCESS_LOOKS: u8 = 5;
 
-/// Number of times that a range is read again before it is given up.
+/// Number of times that a range is reread before the source gives it up.
 const ATTEMPTS_MAX: u8 = 40;
 
-/// The bytes of a file from a position on.
+/// The bytes of a file, starting at a position.
 pub struct FileFrom<'f> {
     /// The file.
     pub file: &'f RecordedFile,
@@ -107,7 +107,7 @@ pub struct ChunkTail {
     pub fill: Option<Fill>,
     /// The sets of tags.
     pub tag_sets: TagSets,
-    /// Tags of the process that made the recording.
+    /// Tags of the process that wrote the recording.
     pub process_tags: Vec<(&'static str, String)>,
     /// File that contains the chunk.
     pub file: Arc<RecordedFile>,
@@ -205,7 +205,7 @@ impl ChunkTail {
         self.grown
     }
 
-    /// Returns whether the header must be read again: if it is time, or if `at_once` is set.
+    /// Returns whether the header must be reread because it is time, or because `at_once` is set.
     pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
         !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
     }
@@ -215,8 +215,8 @@ impl ChunkTail {
         self.is_complete() && self.cursors.head() >= self.end()
     }
 
-    /// Returns whether a sink has data to read. In a copy that is shorter than the file that was
-    /// read before, positions may be beyond the end.
+    /// Returns whether a sink has data to read. In a copy that is shorter than the previously read
+    /// file, positions may be beyond the end.
     fn is_behind(&self) -> bool {
         self.cursors.list().iter().any(|cursor| cursor.position < self.end())
     }
@@ -231,7 +231,7 @@ impl ChunkTail {
         self.decoder.as_ref().map_or(0, |decoder| decoder.reader().held_bytes())
     }
 
-    /// Frees the types and constant pools. They are read again when they are needed.
+    /// Frees the types and constant pools. They are reread when they are needed.
     pub fn free(&mut self) {
         self.decoder = None;
         self.tag_sets.forget_bytes();
@@ -247,7 +247,7 @@ impl ChunkTail {
         FileFrom { file: &self.file, base: self.base }
     }
 
-    /// Reads the header again, and the data that was added to the chunk.
+    /// Rereads the header, and reads the data that was added to the chunk.
     pub fn look(&mut self, cx: &SourceCx<'_>) {
         self.looked = cx.now.since_start;
         let header = match read_header(&self.from()) {
@@ -269,7 +269,7 @@ impl ChunkTail {
         if let Some(mut decoder) = self.decoder.take() {
             match decoder.update(&self.from(), &header) {
                 Ok(false) => self.decoder = Some(decoder),
-                // The types have changed, so the chunk is opened again.
+                // The types have changed, so the chunk is reopened.
                 Ok(true) => self.tag_sets.forget_bytes(),
                 Err(error) => self.fail(self.end(), &error, cx),
             }
@@ -318,7 +318,7 @@ impl ChunkTail {
         self.step(choice, limit, shared, cx)
     }
 
-    /// Returns the end of a fill: new events are never in one fill with old ones, and a range that
+    /// Returns the end of a fill. New and old events are never in the same fill, and a range that
     /// was abandoned repeatedly is halved.
     fn limit(&self, choice: &Choice) -> u64 {
         let position = choice.cursor.position;

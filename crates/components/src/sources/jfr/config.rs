@@ -114,7 +114,7 @@ pub struct Settings {
     pub groups: Vec<Group>,
     /// Aggregation period of metrics.
     pub period: Duration,
-    /// Duration from which an event becomes a log event; `None` if no event does.
+    /// Minimum duration for an event to become a log event; `None` if no event does.
     pub log_threshold: Option<Duration>,
     /// Whether log events contain stacks.
     pub has_stacks: bool,

@@ -60,7 +60,7 @@ impl Decoder {
     /// Reads the data that the events of a chunk refer to.
     ///
     /// # Errors
-    /// The chunk is invalid, exceeds a limit, or cannot be read.
+    /// Returns an error if the chunk is invalid, exceeds a limit, or cannot be read.
     pub fn open(
         from: &impl ReadAt,
         header: &ChunkHeader,
@@ -75,11 +75,11 @@ impl Decoder {
         Ok(Decoder { reader, plans })
     }
 
-    /// Reads the data that was added since the last call. Returns whether the chunk must be opened
-    /// again.
+    /// Reads the data that was added since the last call. Returns whether the chunk must be
+    /// reopened.
     ///
     /// # Errors
-    /// The new part is invalid, exceeds a limit, or cannot be read.
+    /// Returns an error if the new part is invalid, exceeds a limit, or cannot be read.
     pub fn update(&mut self, from: &impl ReadAt, header: &ChunkHeader) -> Result<bool, ChunkError> {
         self.reader.update(from, header)
     }
@@ -92,7 +92,8 @@ impl Decoder {
     /// Adds the events of a range to `fill`, until it is full.
     ///
     /// # Errors
-    /// An event is invalid, or the system cannot read, with the position.
+    /// Returns an error with the position if an event is invalid or the system cannot read the
+    /// file.
     pub fn fill(
         &self,
         from: &impl ReadAt,

@@ -20,7 +20,7 @@ static SUMMARIES: LazyLock<Summaries> =
     LazyLock::new(|| Summaries::of_pairs(&Summaries::PAIRS_PARTS));
 
 /// Emits the fill of a chunk, and moves its cursor. Returns `None` if there is nothing to emit.
-/// Keeps the fill if there is no memory.
+/// Keeps the fill if no memory is available.
 pub fn emit(
     chunk: &mut ChunkTail,
     choice: &Choice,
@@ -67,7 +67,7 @@ pub fn emit(
     Some(Polled::Batch(Box::new(batch), permit))
 }
 
-/// Maximum difference in seconds from a whole period that comes from the times of polls.
+/// Maximum difference from a whole period that the times of polls can cause, in seconds.
 const JITTER_SECONDS: f64 = 1.0;
 
 /// Returns the period of new values. It ends at the last boundary, unless there was none since the

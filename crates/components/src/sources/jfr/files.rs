@@ -34,14 +34,14 @@ pub struct Recording {
     /// Length of the file at the very first start, if this part is skipped.
     pub skip_until: u64,
     /// Length and modification time when the file was closed or found to be invalid. The file is
-    /// not opened again until they change.
+    /// not reopened until they change.
     seen: Option<(u64, i64, i64)>,
     /// Whether a path leads to the file.
     pub is_there: bool,
 }
 
 impl Recording {
-    /// Closes the file. It is opened again after it has changed, from the chunk at `next_at` on.
+    /// Closes the file. After a change, the file is reopened, starting with the chunk at `next_at`.
     pub fn close(&mut self, next_at: u64) {
         let file = self.file.take();
         self.seen = file.and_then(|file| signature(file.file()));
@@ -64,11 +64,11 @@ pub struct Recordings {
 
 /// The result of a check of a path.
 enum Looked {
-    /// The path has nothing new.
+    /// There is nothing new at the path.
     Known,
-    /// The path has a chunk, and its file is now open.
+    /// There is a chunk at the path, and its file is now open.
     Opened(Box<Candidate>),
-    /// The path has a file that may not be opened yet.
+    /// The file at the path may not be opened yet.
     Waits,
 }
 
@@ -89,7 +89,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Reads the header again, because it may be outdated.
+    /// Rereads the header, because it may be outdated.
     pub fn refreshed(self) -> Candidate {
         let from = FileFrom { file: &self.file, base: self.base };
         let new = read_header(&from).ok().flatten();
@@ -215,7 +215,7 @@ impl Recordings {
         let base = recording.next_at;
         let Some(header) = read_header(&FileFrom { file, base })? else { return Ok(None) };
         let has_bytes = file.file().metadata()?.len() >= base.saturating_add(header.chunk_bytes);
-        // A file that is being copied gets the rest later.
+        // The rest of a file that is being copied arrives later.
         if header.state == ChunkState::Updating || header.chunk_bytes == 0 || !has_bytes {
             return Ok(None);
         }
@@ -231,7 +231,8 @@ impl Recordings {
         self.files.get_mut(&key)
     }
 
-    /// Records why a file cannot be read. Returns whether the file had no such record before.
+    /// Records the reason why a file cannot be read. Returns whether the file had no such record
+    /// before.
     pub fn note_invalid(&mut self, path: &Path, error: &ChunkError) -> bool {
         self.invalid.insert(path.to_owned(), error.to_string()).is_none()
     }

@@ -50,13 +50,14 @@ pub struct Added<'a> {
     pub tag_bytes: usize,
 }
 
-/// Returns the maximum bytes of tags in JSON. Quotes and backslashes are escaped, and values have
-/// no control characters.
+/// Returns the maximum bytes of tags in JSON. Quotes and backslashes are escaped, and values
+/// contain no control characters.
 pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> usize {
     tags.map(|(key, value)| key.len() + 2 * value.len() + 6).sum()
 }
 
-/// What the values of a fill are grouped by. The order is the order of emission.
+/// The key by which the values of a fill are grouped. Values are emitted in the order of their
+/// keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueKey {
     /// Window of the events.
@@ -148,8 +149,8 @@ impl Fill {
         self.bytes
     }
 
-    /// Returns whether other events count the same occurrence: an error has both an event
-    /// `jdk.JavaErrorThrow` and events `jdk.JavaExceptionThrow`.
+    /// Returns whether other events count the same occurrence: an error causes both a
+    /// `jdk.JavaErrorThrow` event and `jdk.JavaExceptionThrow` events.
     pub fn is_counted_twice(&self, key: ValueKey) -> bool {
         key.kind == EXCEPTION_THROW
             && self.values.contains_key(&ValueKey { kind: ERROR_THROW, ..key })

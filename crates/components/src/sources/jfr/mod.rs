@@ -1,4 +1,4 @@
-//! Source `jfr`: metrics and log events of the flight recordings of JVMs.
+//! The `jfr` source: metrics and log events of the flight recordings of JVMs.
 //!
 //! Each chunk of a recording is an origin. Its id depends on the start time of the chunk, so that a
 //! chunk is read once, whether in the repository of its JVM or in a copy. A chunk that a JVM still
@@ -333,7 +333,7 @@ impl JfrSource {
         let known = self.known.entry(chunk.id()).or_default();
         let position = |(index, sink): &(SinkIndex, String)| {
             let at = cx.ledger.checkpoint(chunk.id(), *index)?;
-            // A shorter copy does not move a position back that was reached in a longer one.
+            // A position that was reached in a longer copy does not move back in a shorter one.
             Some((sink.clone(), at.max(known.position(sink).unwrap_or(0))))
         };
         known.positions = self.open.sinks.iter().filter_map(position).collect();
@@ -426,7 +426,7 @@ impl Source for JfrSource {
 
     fn close(&mut self, for_good: bool) -> bool {
         self.is_closing = true;
-        // Data that the next start cannot read must be read now.
+        // Data that cannot be read after a restart must be read now.
         for_good && self.owes_deleted()
     }
 

@@ -1,4 +1,4 @@
-//! The process that made a recording, which provides tags of all its metrics and log events.
+//! The process that wrote a recording. It provides the tags of all metrics and log events.
 
 use millstream_jfr::read::{ChunkReader, Event, EventPlan, Lookup, Raw, ReadAt, SLOTS};
 use std::fs::File;

@@ -23,7 +23,7 @@ const CACHE_MAX: usize = 16_384;
 /// The tags of a metric, without the tags of the process.
 pub type TagSet = Vec<(&'static str, String)>;
 
-/// Number of a set of tags of a chunk.
+/// Number of a tag set in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagSetId(pub u32);
 
@@ -60,18 +60,18 @@ impl Bounds {
 pub struct TagSets {
     sets: Vec<TagSet>,
     ids: HashMap<TagSet, TagSetId>,
-    /// Tag sets by the bytes of the fields from which they are made.
+    /// Tag sets by the bytes of the fields from which they are built.
     cache: HashMap<Vec<u8>, TagSetId>,
     key: Vec<u8>,
 }
 
-/// The input for making tags.
+/// The input for building tags.
 pub struct TagCx<'a> {
     /// Types and pools of the chunk.
     pub lookup: Lookup<'a>,
     /// The process, with the same key as in [`Bounds`].
     pub process: &'a str,
-    /// Maximum number of sets of tags of a process and a type of event.
+    /// Maximum number of tag sets per process and event type.
     pub max: usize,
 }
 
@@ -151,8 +151,8 @@ fn values<'a>(
     }
 }
 
-/// Returns the host at the other end of a connection, or its address if it has no name. The address
-/// of a Unix socket is the path in brackets, and the host is the same for all Unix sockets.
+/// Returns the host at the other end of a connection, or its address if the host has no name. The
+/// address of a Unix socket is the path in brackets, and the host is the same for all Unix sockets.
 pub fn peer<'a>(
     raw: &[Raw<'a>; SLOTS],
     types: &[u64; SLOTS],

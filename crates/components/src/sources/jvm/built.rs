@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 /// Collectors that are or were in use.
 static KNOWN: Mutex<Vec<Weak<Built>>> = Mutex::new(Vec::new());
 
-/// A compiled collector. It is known as long as its source keeps it, so that a reload need not
-/// compile it again to find that it is unchanged.
+/// A compiled collector. It stays listed for as long as its source keeps it, so that a reload need
+/// not recompile it to detect that it is unchanged.
 pub struct Built {
     spec: CollectorSpec,
     jars: Vec<Option<JarState>>,
@@ -23,7 +23,7 @@ pub struct Built {
 
 /// A collector that is not called yet, and its queue.
 pub struct Ready {
-    /// The collector, which stops when it drops.
+    /// The collector, which stops when it is dropped.
     pub collector: Collector,
     /// Queue for its events.
     pub queue: Arc<Queue>,
@@ -40,7 +40,7 @@ impl Built {
     /// Takes the collector. Compiles another one if a source has already taken it.
     ///
     /// # Errors
-    /// The collector no longer compiles.
+    /// Returns an error if the collector no longer compiles.
     pub fn take(&self) -> Result<Ready, String> {
         let ready = self.ready.lock().take();
         ready.map_or_else(|| ready_of(&self.java, &self.spec), Ok)
@@ -51,7 +51,8 @@ impl Built {
 /// necessary.
 ///
 /// # Errors
-/// There is no suitable JVM, or the collector is invalid. The error says what is wrong and where.
+/// Returns an error if there is no suitable JVM or the collector is invalid. The error says what is
+/// wrong and where.
 pub fn built(place: &Place<'_>, spec: CollectorSpec) -> Result<Arc<Built>, String> {
     let java = place.start().map_err(|error| advised(error.to_string()))?;
     let jars: Vec<Option<JarState>> = jars_of(&spec).map(|path| JarState::of(path)).collect();

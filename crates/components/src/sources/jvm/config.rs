@@ -129,7 +129,7 @@ impl JvmSourceConfig {
     /// Returns the collector's description for the JVM.
     ///
     /// # Errors
-    /// The script cannot be read.
+    /// Returns an error if the script cannot be read.
     fn spec(&self, component: &str, place: &Place<'_>) -> Result<CollectorSpec, RuleFault> {
         Ok(CollectorSpec {
             component: component.to_owned(),

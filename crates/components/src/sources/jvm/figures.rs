@@ -35,9 +35,9 @@ pub struct Figures {
 
 #[derive(Default)]
 struct Observations {
-    /// Statistics since the collector was opened, including processes that have ended.
+    /// Statistics since the collector was opened, including processes that have exited.
     stats: Option<CollectorStats>,
-    /// The last start of the process, and the counts of the starts before.
+    /// The last start of the process, and the counts of earlier starts.
     start: Option<(u32, Counts)>,
     /// Time since when the next call waits for a thread.
     queued: Option<Instant>,

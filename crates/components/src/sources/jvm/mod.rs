@@ -1,4 +1,4 @@
-//! Source `jvm`: emits the events of collectors written in Groovy or Java.
+//! The `jvm` source emits the events of collectors written in Groovy or Java.
 //!
 //! A collector runs on a thread of the JVM and puts its events into a queue of one block, from
 //! which the source takes them. While the queue is full, the collector waits. Events cannot be

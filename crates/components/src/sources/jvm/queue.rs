@@ -65,7 +65,7 @@ impl Queue {
         self.settle(state);
     }
 
-    /// Makes the collector stop, so that no more chunks come.
+    /// Tells the collector to stop, so that no more chunks arrive.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.is_stopped = true;

@@ -20,7 +20,7 @@ pub struct Report {
     pub queued: Vec<String>,
     /// Whether one of these calls has waited too long.
     pub is_crowded: bool,
-    /// Sources that have a thread.
+    /// Sources whose collectors occupy a thread.
     pub busy: Vec<String>,
 }
 

@@ -97,7 +97,7 @@ pub enum ReadFrom {
 /// Start position in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// A position that the broker finds.
+    /// A position that the broker looks up.
     At(Place),
     /// An offset.
     Offset(u64),
@@ -107,7 +107,7 @@ impl ReadFrom {
     /// Returns the start position.
     ///
     /// # Errors
-    /// The time is invalid.
+    /// Returns an error if the time is invalid.
     pub fn start(&self) -> Result<Start, OptionError> {
         Ok(match self {
             ReadFrom::Beginning => Start::At(Place::First),
@@ -193,7 +193,7 @@ impl TryFrom<String> for RecordPart {
 }
 
 impl KafkaConfig {
-    /// Returns the topics that are given by name, not by regular expression.
+    /// Returns the topics that are configured by name, not by regular expression.
     pub fn plain_topics(&self) -> impl Iterator<Item = &String> {
         self.topics.iter().filter(|topic| !topic.starts_with('^'))
     }

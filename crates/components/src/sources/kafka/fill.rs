@@ -142,7 +142,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// Takes a block for at least `bytes`; returns `None` if there is no memory.
+    /// Takes a block for at least `bytes`; returns `None` if no memory is available.
     pub fn new(cx: &SourceCx<'_>, bytes: usize, sinks: SinkSet, layout: &Layout) -> Option<Fill> {
         let (block, permit) = cx.block(bytes)?;
         let columns = layout.fields.iter().map(|_| Vec::new()).collect();

@@ -26,7 +26,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum time that the thread waits for records, and so the delay until it notices other events.
+/// Maximum time that the thread waits for records, which is also the maximum delay until it notices
+/// other events.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum number of records of a chunk.
@@ -41,7 +42,7 @@ const LAG_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that the group may take to assign partitions before this is logged.
 const SILENT_WAIT: Duration = Duration::from_secs(5);
 
-/// Maximum time of the last commit at a stop.
+/// Maximum time for the last commit at shutdown.
 const LAST_COMMIT: Duration = Duration::from_secs(3);
 
 /// A partition, with state that only this thread needs.
@@ -58,13 +59,13 @@ struct Member {
     subject: Subject,
     consumer: Consumer,
     owned: HashMap<TopicPartition, AssignedPartition>,
-    /// Rebalances that are not answered yet, with timers since their arrival.
+    /// Rebalances that are not handled yet, with timers since their arrival.
     pending: VecDeque<(Event, Timer)>,
     revoking: Option<Revoking>,
     offsets: Offsets,
     cluster: Option<String>,
     topic_ids: HashMap<Arc<str>, Option<[u8; 16]>>,
-    /// Topics that were created again. The group's offsets belong to the previous topics.
+    /// Topics that were recreated. The group's offsets belong to the previous topics.
     recreated: HashSet<Arc<str>>,
     topics_at: Instant,
     /// Time to log that the group assigns no partitions; `None` after it assigned some, or after it
@@ -78,7 +79,7 @@ struct Member {
 /// Starts the thread.
 ///
 /// # Errors
-/// The settings contradict each other, or the thread cannot be started.
+/// Returns an error if the settings contradict each other or the thread cannot be started.
 pub fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, BuildError> {
     let config = &shared.config;
     let settings = super::settings::of(config, shared.open.until_eof);
@@ -164,7 +165,7 @@ impl Member {
         self.pending.push_back((event, recorder::start(EventKind::Rebalance)));
     }
 
-    /// Answers the next rebalance.
+    /// Handles the next rebalance.
     fn answer(&mut self, now: Instant) {
         if self.revoking.is_some() || now < self.retry_at {
             return;
@@ -195,7 +196,7 @@ impl Member {
         }
     }
 
-    /// Logs once that the group takes long to assign partitions.
+    /// Logs once that the group takes a long time to assign partitions.
     fn say_waiting(&mut self, now: Instant) {
         if self.waits_at.is_some_and(|at| now >= at) {
             self.waits_at = None;
@@ -286,8 +287,8 @@ impl Member {
         }
     }
 
-    /// Continues in a partition whose position the client has lost: at the same record, or at the
-    /// first record if that one was deleted.
+    /// Resumes a partition whose position the client has lost, at the same record, or at the first
+    /// record if the same record was deleted.
     fn reposition(&mut self, at: &TopicPartition) -> Option<Part> {
         let find = |place| {
             let found = self.consumer.find(std::slice::from_ref(at), place, REQUEST_TIMEOUT);
@@ -316,7 +317,7 @@ impl Member {
         (to > position).then_some(Part::Lost(partition, to))
     }
 
-    /// Reads a partition from another offset on.
+    /// Restarts a partition at another offset.
     fn restart(&self, at: &TopicPartition, offset: u64) -> Result<(), ClientError> {
         if self.consumer.is_cooperative() {
             self.consumer.unassign(std::slice::from_ref(at))?;

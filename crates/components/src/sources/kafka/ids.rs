@@ -25,12 +25,12 @@ pub fn of_metadata(event: &[u8]) -> Option<&[u8]> {
     }
     let tail = &event[event.len().saturating_sub(METADATA_BYTES_MAX)..];
     let at = memchr::memmem::rfind(tail, META)?;
-    // A quote within a text is escaped, so this quote begins a key.
+    // A quote within a string is escaped, so this quote begins a key.
     let members = &tail[at + META.len()..tail.len() - 1];
     member(members.strip_suffix(b"}")?, b"id").filter(|id| is_own(id))
 }
 
-/// Returns the text member `key` of flat members such as `"a":"b","c":1`; `None` if they are not
+/// Returns the string member `key` of flat members such as `"a":"b","c":1`; `None` if they are not
 /// flat.
 fn member<'a>(members: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let (mut rest, mut found) = (members, None);

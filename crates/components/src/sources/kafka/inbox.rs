@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of bytes that wait for the source before its thread takes no more records. A few blocks,
-/// so that workers need not wait for the thread.
+/// Number of bytes that wait for the source before its thread takes no more records. The limit is a
+/// few blocks, so that workers need not wait for the thread.
 const WAITING_BYTES_MAX: u64 = 1 << 20;
 
 /// Records that were fetched together.
@@ -26,7 +26,7 @@ pub struct Chunk {
 pub enum Part {
     /// Consecutive records of a partition.
     Records(Arc<Partition>, Range<usize>),
-    /// A partition has no record before this offset that was not passed on.
+    /// All records of a partition before this offset were passed on.
     End(Arc<Partition>, u64),
     /// The records of a partition before this offset were deleted before they were read.
     Lost(Arc<Partition>, u64),

@@ -1,8 +1,8 @@
-//! Source `kafka`: reads records of topics as a member of a consumer group.
+//! The `kafka` source reads records of topics as a member of a consumer group.
 //!
-//! A thread is the member: it answers rebalances, commits offsets and fetches records. A poll
-//! copies fetched records into blocks. An offset is committed to Kafka after every sink has settled
-//! all records before it and the store has committed these checkpoints.
+//! One thread is the group member: it handles rebalances, commits offsets and fetches records. A
+//! poll copies fetched records into blocks. An offset is committed to Kafka after every sink has
+//! settled all records before it and the store has committed these checkpoints.
 
 mod config;
 mod fill;
@@ -38,10 +38,10 @@ use std::time::{Duration, Instant};
 /// Pause between two polls of the source unless it is woken.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Time that the end of the input waits for partitions that the group may still assign.
+/// Time to wait at the end of the input for partitions that the group may still assign.
 const ASSIGNMENT_WAIT: Duration = Duration::from_secs(10);
 
-/// Time that a stop waits for the last commit.
+/// Time to wait for the last commit at shutdown.
 const STOP_WAIT: Duration = Duration::from_secs(6);
 
 /// Factor by which a full fetch queue may exceed its limit, because of a response in flight and the
@@ -125,7 +125,7 @@ impl KafkaSource {
             && partitions.iter().all(|partition| partition.state.lock().was_at_end)
     }
 
-    /// Ends the threads. The member commits the settled offsets.
+    /// Stops the threads. The member commits the settled offsets.
     fn stop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.chunk = None;

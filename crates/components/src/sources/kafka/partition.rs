@@ -40,7 +40,7 @@ pub enum Phase {
 }
 
 impl State {
-    /// Returns the sinks that receive the next record, and the offset from which on other sinks
+    /// Returns the sinks that receive the next record, and the offset at which other sinks start to
     /// receive records.
     pub fn turn(&self) -> (SinkSet, Option<u64>) {
         let now = self.starts.iter().filter(|(_, start)| *start <= self.next);
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-/// The state of a partition that the agent remembers.
+/// The state that the agent remembers for a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Offset where reading began.
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(starts(&known(Some(400), Some(100), &[("a", 100), ("b", 300)])), (400, 400));
         // A new sink starts at the offset of the group.
         assert_eq!(starts(&known(Some(100), Some(100), &[("b", 300)])), (100, 300));
-        // All sinks are ahead, so no record before is read.
+        // All sinks are ahead, so no earlier record is read.
         assert_eq!(starts(&known(Some(100), Some(100), &[("a", 200), ("b", 300)])), (200, 300));
     }
 

@@ -12,17 +12,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of the attempt from which on a range that is read again is halved.
+/// First attempt at which a reread range is halved.
 const HALVED_FROM: u8 = 3;
 
-/// The ranges to read again.
+/// The ranges to reread.
 #[derive(Default)]
 pub struct Again {
     waiting: VecDeque<Reread>,
     active: Option<Active>,
 }
 
-/// A range that is being read again.
+/// A range that is being reread.
 struct Active {
     again: Reread,
     partition: Arc<Partition>,
@@ -32,7 +32,7 @@ struct Active {
 }
 
 impl Again {
-    /// Returns whether no range must be read again.
+    /// Returns whether no range must be reread.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.active.is_none()
     }
@@ -222,9 +222,9 @@ impl KafkaSource {
     }
 }
 
-// Reading again.
+// Rereading.
 impl KafkaSource {
-    /// Takes the ranges to read again, and requests the next one.
+    /// Takes the ranges to reread, and requests the next one.
     pub(super) fn take_rereads(&mut self, cx: &SourceCx<'_>) {
         self.again.waiting.extend(cx.ledger.take_rereads());
         let is_dead = |active: &Active| !is_live(active.partition.state.lock().phase);
@@ -248,7 +248,7 @@ impl KafkaSource {
         }
     }
 
-    /// Fills a block with records that are read again; returns `None` if there are none yet.
+    /// Fills a block with reread records; returns `None` if there are none yet.
     pub(super) fn read_again(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         let mut active = self.again.active.take()?;
         let sinks = SinkSet::one(active.again.sink);

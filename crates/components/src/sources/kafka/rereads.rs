@@ -1,4 +1,4 @@
-//! The thread that reads abandoned ranges again, with a consumer outside of the group.
+//! The thread that rereads abandoned ranges, with a consumer outside of the group.
 
 use super::inbox::{Chunk, Part};
 use super::partition::{Partition, Phase};
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Maximum time that the thread waits for records, and so the delay until it notices a stop.
+/// Maximum time that the thread waits for records, which is also the maximum delay until it notices
+/// a stop.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of records of a chunk.
@@ -23,7 +24,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that the client stays connected without a range to read.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A range to read again.
+/// A range to reread.
 pub struct Request {
     /// Partition of the range.
     pub partition: Arc<Partition>,
@@ -58,7 +59,7 @@ impl Rereader {
     }
 }
 
-/// Reads ranges until no request has come for some time.
+/// Reads ranges until no request has arrived for [`IDLE`].
 fn run(shared: &Shared, requests: &Receiver<Request>) {
     let settings = super::settings::of_rereads(&shared.config);
     let token_file = token_file(shared.config.sasl.as_ref());
@@ -174,7 +175,7 @@ impl<'a> Reading<'a> {
 
     /// Handles the end of a partition that has no more records before `end`.
     fn reach(&mut self, parts: &mut VecDeque<Part>, end: u64) {
-        // There are fewer records than were read before, so the broker has truncated them.
+        // There are fewer records than were read earlier, so the broker has truncated them.
         let lost = self.end.saturating_sub(end);
         if lost > 0 {
             parts.push_back(Part::Lost(self.partition.clone(), self.end));

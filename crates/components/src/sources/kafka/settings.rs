@@ -6,8 +6,8 @@ use crate::util::kafka::{OptionValue, connection};
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 
-/// Assumed minimum size of a record in bytes. For smaller records, the number of records would not
-/// limit the fetch queue, because librdkafka needs about as much memory in addition per record.
+/// Assumed minimum size of a record in bytes. The number of smaller records limits the fetch queue,
+/// because librdkafka needs about this much additional memory per record.
 const RECORD_BYTES: u64 = 256;
 
 /// Number of bytes that the consumer for rereads fetches ahead.
@@ -38,7 +38,7 @@ const REFUSED: &[&str] = &[
     "consume.callback.max.messages",
 ];
 
-/// Returns the settings of the member of the group.
+/// Returns the settings of the group member.
 ///
 /// The end of a partition is reported only for a run that ends there. librdkafka (2.12) counts the
 /// report as a record, and would skip the next record after a rebalance.
@@ -100,7 +100,7 @@ fn put(settings: &mut BTreeMap<String, String>, config: &KafkaConfig, queue_byte
     let fetch_bytes = (queue_bytes / 2).max(1 << 20);
     set("fetch.max.bytes", fetch_bytes.to_string());
     set("fetch.message.max.bytes", fetch_bytes.min(1 << 20).to_string());
-    // The queue is full while the sinks are slow. Fetching must continue as soon as they are not.
+    // The queue is full while the sinks are slow. Fetching must resume as soon as they catch up.
     set("fetch.queue.backoff.ms", "20".into());
     set("fetch.wait.max.ms", "100".into());
 }

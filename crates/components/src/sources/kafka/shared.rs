@@ -21,9 +21,9 @@ pub struct Shared {
     pub assigned: Mutex<Assigned>,
     /// Records for the source.
     pub inbox: Inbox,
-    /// Records that are read again.
+    /// Reread records.
     pub rereads: Inbox,
-    /// Whether the threads must end.
+    /// Whether the threads must stop.
     pub is_stopping: AtomicBool,
     /// Whether a rebalance has happened and none is in progress.
     pub is_settled: AtomicBool,
@@ -69,7 +69,7 @@ impl Shared {
         })
     }
 
-    /// Returns whether the threads must end.
+    /// Returns whether the threads must stop.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }

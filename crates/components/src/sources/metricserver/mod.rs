@@ -1,4 +1,4 @@
-//! Source `metricserver`: receives points in the metric server's msgpack protocol.
+//! The `metricserver` source receives points in the metric server's msgpack protocol.
 //!
 //! [`crate::sources::points`] processes them.
 

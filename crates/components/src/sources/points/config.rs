@@ -111,7 +111,7 @@ impl Default for PointOptions {
     }
 }
 
-/// Properties of a type of source of points.
+/// Properties of a kind of point source.
 pub struct Kind {
     /// Default address to listen on.
     pub listen: &'static str,
@@ -288,7 +288,7 @@ impl PointOptions {
     /// shards. The source emits distributions as `summaries`, unless it emits sketches.
     ///
     /// # Errors
-    /// A socket cannot be opened, or a thread cannot be started.
+    /// Returns an error if a socket cannot be opened or a thread cannot be started.
     pub fn open(
         &self,
         kind: &Kind,

@@ -311,7 +311,7 @@ impl MetricRows {
         fits
     }
 
-    /// Builds the batch of a source that cannot read its data again.
+    /// Builds the batch of a source that cannot reread its data.
     pub fn finish(self, metric_emitter: &mut MetricEmitter, cx: &SourceCx<'_>) -> Batch {
         self.finish_with(|rows, block| metric_emitter.batch(rows, block, cx))
     }
@@ -389,8 +389,8 @@ pub fn some_value(value: &[u8]) -> Option<&[u8]> {
     Some(value).filter(|value| !value.is_empty())
 }
 
-/// Renders tags as a JSON object. A key with several values has an array, and a key without a value
-/// has `true`.
+/// Renders tags as a JSON object. A key with several values maps to an array, and a key without a
+/// value maps to `true`.
 #[derive(Default)]
 pub struct TagsText {
     /// The last rendered object.

@@ -22,19 +22,20 @@ use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, St
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval of reading the receivers' counters.
+/// Interval at which the receivers' counters are read.
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of checks for swapped generations; receivers also wake the flusher.
+/// Interval at which swapped generations are checked for; receivers also wake the flusher.
 const SWAP_POLL: Duration = Duration::from_millis(10);
 
-/// Time after which a missing generation counts as lost if a receiver thread has ended.
+/// Time after which a missing generation counts as lost if a receiver thread has exited.
 const SWAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval of checks whether the receivers have drained their sockets.
+/// Interval at which the flusher checks whether the receivers have drained their sockets.
 const PAUSE_POLL: Duration = Duration::from_millis(1);
 
-/// Interval of notifications to receivers that evict series without traffic.
+/// Interval at which receivers are notified while they evict series. Without traffic, nothing else
+/// wakes them.
 const EVICT_POLL: Duration = Duration::from_millis(10);
 
 /// Number of series that are drained per poll, which takes well below a millisecond.
@@ -311,7 +312,7 @@ impl Flusher {
         if !cx.sinks.is_subset(cx.ready) {
             return None;
         }
-        // While the sinks are not ready, they stay in the slots, which are limited.
+        // While the sinks are not ready, log events stay in the slots, which are limited.
         for receiver in &self.receivers {
             if self.log_events.is_empty() {
                 self.log_events.add(receiver.swap_slot.take_log_events());

@@ -1,4 +1,4 @@
-//! Log events of sources of points and of recordings, with their text as `message`.
+//! Log events from point sources and recordings, with their text as `message`.
 
 use super::metric_emitter::MetricEmitter;
 use bytes::Bytes;
@@ -79,7 +79,7 @@ impl LogEvent {
         &self.message
     }
 
-    /// Returns the size of the texts in bytes.
+    /// Returns the size of all text in bytes.
     pub fn bytes(&self) -> usize {
         self.message.len() + self.fields.iter().map(|field| field.value.len()).sum::<usize>()
     }

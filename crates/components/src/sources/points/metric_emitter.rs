@@ -1,4 +1,4 @@
-//! Emits batches of a source that cannot read its data again.
+//! Emits batches of a source that cannot reread its data.
 
 use crate::component::random_u64;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ impl MetricEmitter {
     /// Opens a new origin at offset 0.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// Returns an error if the system provides no random numbers.
     pub fn new(open: &SourceOpen) -> Result<MetricEmitter, BuildError> {
         let id = random_u64()?;
         let origin = Arc::new(Origin::new(OriginId(id), ""));
@@ -38,7 +38,7 @@ impl MetricEmitter {
         batch
     }
 
-    /// Counts and settles ranges that a sink abandoned, because they cannot be read again.
+    /// Counts and settles ranges that a sink abandoned, because they cannot be reread.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in cx.ledger.take_rereads() {
             let (bytes, sink) = (lost.range.end - lost.range.start, SinkSet::one(lost.sink));

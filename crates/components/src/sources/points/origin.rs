@@ -190,7 +190,7 @@ mod tests {
             text(&[ContainerId], "a:b", &Extra { container: b"ci-x:y", ..*none }, None),
             "a:b"
         );
-        // Older clients report their origin in tags, which the series leaves out.
+        // Older clients report their origin in tags, which the series excludes.
         let entity = "a:b,dd.internal.entity_id:7e-8";
         assert_eq!(text(&[PodUid], entity, none, None), format!("{entity},pod_uid:7e-8"));
         assert_eq!(text(&[PodUid], entity, &reported, None), format!("{entity},pod_uid:12-34"));

@@ -3,11 +3,12 @@
 use millstream_model::OptionError;
 use millstream_series::{PART_DIGITS_MAX, has_suffix};
 
-/// Maximum number of percentiles in a list. Each percentile makes an event per series and period.
+/// Maximum number of percentiles in a list. Each percentile produces an event per series and
+/// period.
 const PERCENTILES_MAX: usize = 32;
 
-/// Returns the errors of a percentile option. `is_unused` says that distributions are emitted as
-/// sketches, so that the option has no effect.
+/// Returns the errors of a percentile option. `is_unused` says whether distributions are emitted as
+/// sketches, in which case the option has no effect.
 pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionError> {
     let Some(parts) = parts else { return Vec::new() };
     let mut errors: Vec<_> = unused(key, is_unused).into_iter().collect();

@@ -241,7 +241,7 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Fields that every event has, or that log events get from elsewhere.
+/// Fields that every event has, or that log events receive from elsewhere.
 const RESERVED: [&str; 8] =
     ["message", "timestamp", "name", "level", "tags", "host", "meta", "attributes"];
 

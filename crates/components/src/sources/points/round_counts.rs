@@ -18,7 +18,7 @@ pub struct RoundCounts {
     counters: Arc<Counters>,
     /// Number of points, events and service checks.
     pub points: u64,
-    /// Number of events and service checks that were dropped because too many wait.
+    /// Number of events and service checks that were dropped because the queue was full.
     pub log_events_lost: u64,
     rejected: [u64; Fault::ALL.len()],
     notes: [u64; Note::ALL.len()],

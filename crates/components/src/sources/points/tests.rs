@@ -243,7 +243,7 @@ impl log::Log for CaptureLog {
 
 /// Returns the errors that are logged when the source is dropped.
 fn errors_logged_on_drop(bench: Bench) -> Vec<String> {
-    // Fails if the logger is set already.
+    // Fails if the logger is already set.
     if log::set_logger(&CaptureLog).is_ok() {
         log::set_max_level(log::LevelFilter::Error);
     }

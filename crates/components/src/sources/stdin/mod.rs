@@ -1,7 +1,7 @@
-//! Source `stdin`: reads lines from standard input.
+//! The `stdin` source reads lines from standard input.
 //!
-//! Standard input cannot be read again, so data in flight is lost if the agent is killed. While a
-//! sink is down, the source stops reading. At a stop, it emits the data that it has read.
+//! Standard input cannot be reread, so data in flight is lost if the agent is killed. While a sink
+//! is down, the source stops reading. On shutdown, the source emits the data that it has read.
 
 mod config;
 mod reader;
@@ -23,9 +23,9 @@ use std::time::Duration;
 /// Maximum number of bytes that the source buffers before it stops reading.
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
-/// Ends the thread that a source left when a reload removed it. Returns the number of bytes that
-/// the thread has read, which are lost. Called when the agent stops: until then, another reload may
-/// add a source that continues to read.
+/// Stops the thread of a source that a reload removed. Returns the number of bytes that the thread
+/// has read, which are lost. Called when the agent stops; until then, another reload may add a
+/// source that continues to read.
 pub fn abandon() -> u64 {
     let rest = Reader::left().into_iter().flat_map(Reader::into_rest);
     rest.map(|chunk| chunk.len() as u64).sum()
@@ -40,7 +40,7 @@ struct Stdin {
     sinks: SinkSet,
     /// Whether the agent is stopping.
     is_stopping: bool,
-    /// Data that a stop could not emit.
+    /// Data that could not be emitted before the agent stopped.
     lost: Option<Ack>,
     line_max: usize,
     ledger: Arc<Ledger>,
@@ -89,7 +89,7 @@ impl Stdin {
         }
     }
 
-    /// Counts and settles abandoned ranges, which cannot be read again.
+    /// Counts and settles abandoned ranges, which cannot be reread.
     fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in self.ledger.take_rereads() {
             cx.counters.error("abandoned");

@@ -1,7 +1,7 @@
 //! The thread that reads standard input.
 //!
 //! A source that replaces another one at a reload takes over the thread and its unread data. The
-//! thread ends with the input, or when the agent stops.
+//! thread exits at the end of the input, or when the agent stops.
 
 use millstream_model::Wake;
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Number of chunks that are buffered between the thread and the source.
 const CHUNKS_MAX: usize = 4;
 
-/// Maximum time for the thread to end. It may be blocked by another process that reads the same
+/// Maximum time for the thread to exit. It may be blocked by another process that reads the same
 /// pipe.
 const END_TIME: Duration = Duration::from_millis(200);
 
@@ -32,7 +32,7 @@ pub struct Reader {
     /// Bytes that the previous source received but did not use.
     rest: Option<Vec<u8>>,
     wake: Arc<Mutex<Wake>>,
-    /// Descriptor that is readable when the thread must end.
+    /// Descriptor that is readable when the thread must exit.
     stop: Arc<OwnedFd>,
 }
 
@@ -73,13 +73,15 @@ impl Reader {
         *WAITING.lock() = Some(self);
     }
 
-    /// Ends the thread. Data that it has read so far is still returned; the rest stays in the pipe.
+    /// Stops the thread. Data that the thread has already read is still returned; the rest stays in
+    /// the pipe.
     pub fn stop(&self) {
         // The write fails only if the counter is full, which also stops the thread.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 
-    /// Ends the thread, and returns the chunks that it has read but the source has not taken.
+    /// Stops the thread, and returns the chunks that the thread has read but the source has not
+    /// taken.
     pub fn into_rest(self) -> impl Iterator<Item = Vec<u8>> {
         self.stop();
         let read = std::iter::from_fn(move || self.chunks.recv_timeout(END_TIME).ok());
@@ -119,7 +121,7 @@ fn read_chunks(
     }
 }
 
-/// Waits for input. Returns `false` if the thread must end.
+/// Waits for input. Returns `false` if the thread must exit.
 fn waits_for_input(stop: &OwnedFd) -> bool {
     let stdin = io::stdin();
     let mut poll = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];

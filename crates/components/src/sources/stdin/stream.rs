@@ -1,4 +1,4 @@
-//! Splits a byte stream that cannot be read again into batches of lines.
+//! Splits a byte stream that cannot be reread into batches of lines.
 
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};

@@ -1,6 +1,6 @@
-//! Transform `aggregate`: counts events and adds up their fields, by group and window.
+//! The `aggregate` transform counts events and adds up their fields, by group and window.
 //!
-//! It is a transform `rules` with a single task.
+//! It is a `rules` transform with a single task.
 
 mod config;
 

@@ -1,4 +1,4 @@
-//! Results of aggregates, also after restarts and damage.
+//! Results of aggregates, including after restarts and damage.
 
 use super::AggregateConfig;
 use crate::component::Component;
@@ -105,7 +105,7 @@ async fn a_crash_takes_back_what_was_not_committed() {
     rig.commit();
     rig.add(&[("200", "1")]).await;
     rig.sync().await;
-    // The events of the window are read again.
+    // The events of the window are reread.
     rig.start(0);
     rig.add(&[("200", "1")]).await;
     rig.sync().await;

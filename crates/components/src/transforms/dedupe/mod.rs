@@ -1,7 +1,7 @@
-//! Transform `dedupe`: drops events that repeat a recent event.
+//! The `dedupe` transform drops events that repeat a recent event.
 //!
-//! The transform remembers a hash of the event's key, and the event's id. An event that is read
-//! again because a sink did not get it has the remembered id, so it is not a duplicate.
+//! The transform remembers a hash of the event's key, and the event's id. An event that is reread
+//! because a sink did not receive it carries the remembered id, so it is not a duplicate.
 
 mod config;
 
@@ -54,7 +54,7 @@ impl Dedupe {
     }
 
     /// Remembers an event. Returns true if it is the first event with its key within the window, or
-    /// if this event is read again.
+    /// if this event is reread.
     fn insert_if_new(&mut self, hash: u128, event: First) -> bool {
         if let Some(first) = self.seen.get(&hash) {
             return first.id == event.id;

@@ -43,7 +43,7 @@ fn duplicates_within_the_window_are_dropped_and_counted() {
     assert_eq!(at(&mut *dedupe, 10, of(&[("c", ""), ("d", "x\n")])).0, [0]);
 }
 
-/// A range that is read again has the same ids, so it passes again.
+/// A range that is reread has the same ids, so it passes again.
 #[test]
 fn an_event_that_is_read_again_is_not_a_duplicate() {
     let mut dedupe = dedupe(json!({}));

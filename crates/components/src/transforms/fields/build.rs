@@ -1,4 +1,4 @@
-//! Builds the steps of transform `fields` from their options.
+//! Builds the steps of the `fields` transform from their options.
 
 use super::config::{
     Algorithm, CastType, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query, SetConfig,

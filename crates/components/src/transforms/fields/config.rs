@@ -91,7 +91,7 @@ pub enum Constant {
     Text(String),
 }
 
-/// The type of a field, as in transform `parse`.
+/// The type of a field, as in the `parse` transform.
 pub type CastType = TypeConfig;
 
 /// Options of the `substring` step.

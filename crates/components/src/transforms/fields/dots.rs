@@ -1,4 +1,4 @@
-//! The step `replace_dots`: names without dots, also within objects.
+//! The `replace_dots` step: names without dots, including names within objects.
 
 use super::{Noted, Step, change, put, rows};
 use millstream_model::{Batch, Cell, CellKind, Column, Value};
@@ -32,7 +32,7 @@ impl Step for ReplaceDots {
 
 impl ReplaceDots {
     /// Renames a field in rows where no other field has the new name. Returns the number of rows
-    /// where one has.
+    /// where another field has it.
     fn rename(&self, batch: &mut Batch, name: &str) -> u64 {
         let Some(column) = batch.fields.remove(name) else { return 0 };
         let new = name.replace('.', &self.0);

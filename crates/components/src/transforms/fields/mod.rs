@@ -1,4 +1,4 @@
-//! Transform `fields`: renames, drops, sets and changes fields, step by step.
+//! The `fields` transform renames, drops, sets and changes fields, step by step.
 //!
 //! Steps work on columns where possible: rename, drop and copy cost nothing per row. Unchanged
 //! values stay in the block.

@@ -5,7 +5,7 @@ use memchr::memmem;
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder};
 use std::sync::Arc;
 
-/// Splits a text into fields. The last field gets the rest.
+/// Splits text into fields. The last field receives the rest.
 pub struct Split {
     pub field: String,
     pub delimiter: String,
@@ -44,7 +44,7 @@ impl Split {
     }
 }
 
-/// Splits a text into a JSON array.
+/// Splits text into a JSON array.
 pub struct SplitInto {
     pub field: String,
     pub delimiter: String,

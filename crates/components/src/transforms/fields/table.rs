@@ -1,4 +1,4 @@
-//! Step `lookup`: values from a table.
+//! The `lookup` step: values from a table.
 
 use super::config::Constant;
 use super::constant::{constant, written};

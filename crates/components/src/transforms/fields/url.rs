@@ -1,4 +1,4 @@
-//! Step `url`: parses a URL into fields (RFC 3986).
+//! The `url` step: parses a URL into fields (RFC 3986).
 
 use super::{Noted, Step, column, plain, put, rows};
 use millstream_model::{Batch, Cell, CellKind, ColumnBuilder};

@@ -1,4 +1,4 @@
-//! Transform `filter`: passes events that satisfy a condition.
+//! The `filter` transform passes events that satisfy a condition.
 
 mod config;
 

@@ -78,7 +78,7 @@ fn rows_without_a_result_are_dropped_and_counted_by_reason() {
     assert_eq!((rows, counters.snapshot().noted_events["arithmetic_error"]), (vec![], 3));
 }
 
-/// Rows that were removed before stay removed, and the condition is not evaluated for them.
+/// Rows that were removed earlier stay removed, and the condition is not evaluated for them.
 #[test]
 fn a_filter_narrows_the_selection() {
     let mut batch = of("1\n2\n3\n", "4\n");

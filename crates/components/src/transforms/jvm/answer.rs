@@ -1,4 +1,4 @@
-//! Applies the changes of an operator to its batch.
+//! Applies an operator's changes to its batch.
 
 use crate::util::message::MESSAGE;
 use millstream_jvm::{Answer, ChangedColumn, ColumnPlace, RowFailure};
@@ -14,7 +14,7 @@ const TIMESTAMP: &str = "timestamp";
 /// Format of the times that operators write.
 static RFC_3339: LazyLock<Option<Format>> = LazyLock::new(|| Format::new("rfc3339", None).ok());
 
-/// A batch after the changes of an operator.
+/// A batch after an operator's changes.
 pub struct Changed {
     /// The batch.
     pub batch: Batch,
@@ -22,8 +22,8 @@ pub struct Changed {
     pub failed: Vec<(usize, RowFailure)>,
 }
 
-/// Applies the changes of an operator to the rows of `batch`. `names` are the fields that the
-/// operator received, by column; the first one is the message.
+/// Applies an operator's changes to the rows of `batch`. `names` are the fields that the operator
+/// received, by column; the first one is the message.
 pub fn apply(mut batch: Batch, names: &[Arc<str>], answer: Answer) -> Changed {
     let places = Places::new(&batch, &answer);
     let dropped = Selection::collect_bool(batch.rows(), is_listed(&answer.dropped));

@@ -223,7 +223,7 @@ impl JvmConfig {
     /// Returns the operator's description for the JVM.
     ///
     /// # Errors
-    /// A file cannot be read, or the folder has no script.
+    /// Returns an error if a file cannot be read or the folder contains no script.
     pub(super) fn spec(&self, component: &str) -> Result<OperatorSpec, RuleFault> {
         Ok(OperatorSpec {
             component: component.to_owned(),

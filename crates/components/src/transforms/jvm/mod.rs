@@ -1,8 +1,8 @@
-//! Transform `jvm`: runs operators written in Groovy, AviatorScript or Java.
+//! The `jvm` transform runs operators written in Groovy, AviatorScript or Java.
 //!
-//! A batch is passed to Java by address, in one call. The changes of the operator are returned as
-//! cells and one buffer. The engine calls the operator on its pool of threads, because an operator
-//! may be slow or hang. In a separate process, the addresses refer to a copy in shared memory.
+//! A batch is passed to Java by address, in one call. The operator's changes are returned as cells
+//! and one buffer. The engine calls the operator on its thread pool, because an operator may be
+//! slow or hang. In a separate process, the addresses refer to a copy in shared memory.
 
 mod answer;
 mod config;
@@ -31,20 +31,20 @@ use std::time::Duration;
 /// Number of hanging calls after which no more calls are made.
 const HANGING_MAX: usize = 2;
 
-/// Outcome of a call that returned an answer, whatever the operator did with each event.
+/// Outcome of a call that returned a response, whatever the operator did with each event.
 const ANSWERED: &str = "answered";
 
-/// Drop reason of events in a call that failed as a whole.
+/// Drop reason for events in a call that failed as a whole.
 const CALL_FAILED: &str = "call_failed";
 
-/// Drop reason of events in a call whose process ended in every attempt, or does not run and the
-/// call stopped waiting.
+/// Drop reason for events in a call whose process exited on every attempt, or did not run before
+/// the call stopped waiting.
 const PROCESS_ENDED: &str = "process_ended";
 
-/// Drop reason of events in a call that took too long.
+/// Drop reason for events in a call that took too long.
 const DEADLINE: &str = "deadline";
 
-/// Drop reason of events that the operator dropped.
+/// Drop reason for events that the operator dropped.
 const DROPPED: &str = "filtered";
 
 /// Limits of an operator.
@@ -56,7 +56,8 @@ struct Limits {
     deadline: Duration,
     /// Maximum bytes of the output of a call.
     output_bytes_max: u64,
-    /// Whether the operator runs in a separate process, which is ended if a call takes too long.
+    /// Whether the operator runs in a separate process, which is terminated if a call takes too
+    /// long.
     runs_in_child: bool,
     /// Whether the operator reads the lines of events as `meta.line`.
     reads_lines: bool,
@@ -115,7 +116,7 @@ impl JvmOperator {
         selected.filter(is_chosen).collect()
     }
 
-    /// Applies the answer of a call with this many events.
+    /// Applies the response of a call with this many events.
     fn take(
         &self,
         batch: Batch,
@@ -151,7 +152,7 @@ fn text_bytes(batch: &Batch, rows: &[u32]) -> usize {
     rows.iter().map(|row| cells[*row as usize].len()).sum()
 }
 
-/// Returns the drop reason of events in a call that failed as a whole.
+/// Returns the drop reason for events in a call that failed as a whole.
 fn reason_of_call(error: &CallError) -> &'static str {
     match error {
         CallError::ProcessEnded(_) => PROCESS_ENDED,

@@ -1,6 +1,6 @@
 //! The operators in use, so that the same operator is compiled only once.
 //!
-//! Every check and every reload of a configuration builds all components again, and drops them if
+//! Every check and every reload of a configuration rebuilds all components, and drops them if
 //! nothing has changed.
 
 use super::figures::{Counted, Figures};
@@ -30,7 +30,8 @@ struct Registered {
 /// necessary.
 ///
 /// # Errors
-/// There is no suitable JVM, or the operator is invalid. The error says what is wrong and where.
+/// Returns an error if there is no suitable JVM or the operator is invalid. The error says what is
+/// wrong and where.
 pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, String> {
     let java = place.start().map_err(|error| advised(error.to_string()))?;
     let process = java.process().map(str::to_owned);

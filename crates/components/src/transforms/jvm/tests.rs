@@ -1,4 +1,4 @@
-//! Tests of the answers that are applied to batches, and of the checks of the options. The
+//! Tests of the responses that are applied to batches, and of the checks of the options. The
 //! end-to-end tests run operators.
 
 use super::answer::{Changed, apply};
@@ -34,7 +34,7 @@ fn names() -> Vec<Arc<str>> {
     ["message", "a", "b"].map(Arc::from).to_vec()
 }
 
-/// An answer, with values in a buffer.
+/// A response, with values in a buffer.
 struct Builder {
     answer: Answer,
     buffer: Vec<u8>,

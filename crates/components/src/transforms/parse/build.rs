@@ -370,7 +370,7 @@ impl ParseConfig {
                 let pointer = |(index, config): (usize, &FormatConfig)| {
                     (format!("/formats/{index}"), config.clone())
                 };
-                // Options beside `formats` apply to none of the formats.
+                // Options next to `formats` apply to none of the formats.
                 let beside =
                     (String::new(), FormatConfig { format: Format::None, ..self.format_config() });
                 std::iter::once(beside).chain(list.iter().enumerate().map(pointer)).collect()
@@ -474,8 +474,8 @@ fn reader(spec: TimeSpec, pointer: &str) -> Result<TimeReader, OptionError> {
 }
 
 impl ParseConfig {
-    /// Returns the error of a header together with a field other than the line, because only a line
-    /// has a header.
+    /// Returns the error for a header that is configured together with a field other than the line,
+    /// because only lines have a header.
     fn header_of_field(&self) -> Option<OptionError> {
         let is_line = matches!(Source::of(&self.field), Source::Message | Source::Line);
         let configs = self.format_configs();

@@ -1,4 +1,4 @@
-//! Transform `parse`: parses lines into fields, and extracts their timestamps.
+//! The `parse` transform parses lines into fields, and extracts their timestamps.
 
 mod build;
 mod config;
@@ -168,7 +168,7 @@ impl Parse {
                 read_ns: batch.read_ns,
             };
             parser.set_header(batch.header.as_ref());
-            // Lines that the previous format could not parse are parsed again as a whole.
+            // Lines that the previous format could not parse are reparsed as a whole.
             before.push(fields.take_failures());
             parser.parse(&input, &mut fields);
             let unparsed = runs_of(fields.failures());

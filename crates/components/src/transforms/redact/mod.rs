@@ -1,4 +1,4 @@
-//! Transform `redact`: hides data that must not leave the host.
+//! The `redact` transform hides data that must not leave the host.
 //!
 //! One scan of the block skips most rows. A match is a range of the block: every field that
 //! overlaps the range is redacted, including the message, whichever field the match was found in.

@@ -378,7 +378,7 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// Planted secrets disappear, and the text around them stays unchanged.
+    /// Injected secrets disappear, and the text around them stays unchanged.
     #[test]
     fn planted_secrets_disappear(
         before in "[a-zA-Z ,;äö]{0,30}",

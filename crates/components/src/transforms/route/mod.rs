@@ -1,5 +1,5 @@
-//! Transform `route`: sends each event to the outputs whose conditions it satisfies, or to the main
-//! output if it satisfies none.
+//! The `route` transform sends each event to the outputs whose conditions it satisfies, or to the
+//! main output if it satisfies none.
 
 mod config;
 

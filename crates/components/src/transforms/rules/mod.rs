@@ -1,4 +1,4 @@
-//! Transform `rules`: counts and measures events with thousands of tasks at the same time.
+//! The `rules` transform counts and measures events with thousands of tasks at the same time.
 
 mod config;
 mod task;
@@ -22,7 +22,7 @@ impl RulesConfig {
     ///
     /// # Errors
     ///
-    /// A field cannot be computed.
+    /// Returns an error if a field cannot be computed.
     pub fn plan(&self) -> Result<Planned, InvalidField> {
         let tasks: Vec<TaskDefinition> = self.definitions();
         let names = field_names(&tasks);

@@ -217,7 +217,7 @@ impl TaskConfig {
         errors
     }
 
-    /// Returns what the task computes.
+    /// Returns the task and the definition of its results.
     pub fn definition(&self) -> TaskDefinition {
         let lateness = self.lateness.map_or(Duration::from_secs(10), |lateness| lateness.0);
         let is_log = self.time == Time::Log;

@@ -1,6 +1,6 @@
-//! Transform `sample`: keeps one event in `one_in`.
+//! The `sample` transform keeps one event in `one_in`.
 //!
-//! A hash of the event's id or key decides, so an event that is read again is sampled the same way.
+//! A hash of the event's id or key decides, so an event that is reread is sampled the same way.
 
 mod config;
 

@@ -1,7 +1,8 @@
-//! Transform `throttle`: passes a limited number of events per window.
+//! The `throttle` transform passes a limited number of events per window.
 //!
 //! Each key has a *theoretical arrival time* (generic cell rate algorithm, ITU-T I.371): an event
-//! advances it by one share of the window, and passes if it is at most a window ahead of now.
+//! advances this time by one share of the window, and passes if the time is at most one window
+//! ahead of now.
 
 mod config;
 

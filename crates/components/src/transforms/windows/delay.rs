@@ -29,14 +29,14 @@ pub struct Ending {
     pub end_ns: i64,
     /// Whether the window began before its end by the clock, in this run of the agent.
     pub is_live: bool,
-    /// Time when the last event came.
+    /// Time when the last event arrived.
     pub updated: EngineTime,
 }
 
 impl Delay {
-    /// Creates the delay when a window ends. The delay of a window by arrival is counted from its
-    /// end by the clock. The delay of a window by event time is counted from now, because its end
-    /// may be long past when its events come.
+    /// Creates the delay when a window ends. The delay of a window by arrival is measured from its
+    /// end by the clock. The delay of a window by event time is measured from now, because its end
+    /// may be long past when its events arrive.
     pub fn begin(task: Option<usize>, definition: &Definition, of: &Ending, now: Now) -> Delay {
         let is_logged = definition.lateness_ns.is_some();
         let behind_ns = now.unix_ns.saturating_sub(of.end_ns).max(0);
@@ -44,7 +44,7 @@ impl Delay {
         if is_logged {
             behind = Duration::ZERO;
         } else if of.is_live {
-            // Events came until this time, so the clock was set forward.
+            // Events arrived until this time, so the clock was set forward.
             behind = behind.min(now.since_start - of.updated);
         }
         let can_be_due = of.is_live || !is_logged;
@@ -67,7 +67,7 @@ impl Delay {
     }
 }
 
-/// Windows whose results were made but are not all in the feed.
+/// Windows whose results were produced but are not all in the feed.
 #[derive(Default)]
 pub struct Delays(VecDeque<(u64, Delay)>);
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_window_by_arrival_counts_from_its_end_by_the_clock() {
         let delay = begin(&definition(None, 300), true, at(10_100, 10_100));
-        // The clock is set while the results are made.
+        // The clock is set while the results are produced.
         assert_eq!(delay.until(at(10_250, 99_000)), Duration::from_millis(250));
         assert!(!delay.is_overdue(at(10_300, 0)) && delay.is_overdue(at(10_301, 0)));
     }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// Largest number of texts in the result of `top`.
+/// Maximum number of values in the result of `top`.
 const TOP_MAX: u16 = 100;
 
-/// Counters of `top` per requested text. More counters make the error smaller.
+/// Counters of `top` per requested value. More counters reduce the error.
 const COUNTERS_PER_TEXT: u16 = 10;
 
 /// A function over the events of a group.

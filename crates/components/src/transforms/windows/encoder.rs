@@ -1,5 +1,4 @@
-//! The part of the workers: evaluates the tasks over a batch, so that the lane gets one entry per
-//! group.
+//! The workers' part: evaluates the tasks over a batch, so that the lane gets one entry per group.
 
 use super::definition::TaskDefinition;
 use super::stats::Stats;

@@ -22,16 +22,16 @@ use std::time::Duration;
 /// Pause before the next check whether a snapshot is committed.
 const COMMIT_LOOK: Duration = Duration::from_millis(10);
 
-/// Pause before the next results are made, so that events can be merged in between.
+/// Pause before the next results are produced, so that events can be merged in between.
 pub const EMIT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Number of groups whose results are made at a time, so that events and other tasks do not wait
-/// for a large window. It takes a few milliseconds.
+/// Number of groups whose results are produced at a time, so that events and other tasks do not
+/// wait for a large window. Producing them takes a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
 
-/// Lower and upper bound of the number of unsettled results at which no more are made. The groups
-/// from which results are made take less memory, and are in the snapshot. Results are not part of
-/// `memory`.
+/// Lower and upper bound for the limit on unsettled results. At the limit, no more results are
+/// produced. Groups take less memory than their results, and are in the snapshot. Results are not
+/// part of `memory`.
 const RESULTS_MAX: RangeInclusive<usize> = 10_000..=131_072;
 
 /// Number of bytes of `memory` per unsettled result. A sink that settles once a second, such as
@@ -61,7 +61,7 @@ pub struct WindowLane {
     /// The snapshot; `None` in a unit test of a configuration, and while a thread writes it.
     segments: Option<Segments>,
     results: Results<Outcome>,
-    /// Number of unsettled results at which no more are made.
+    /// Number of unsettled results at which no more are produced.
     results_max: usize,
     /// Windows whose results are not all in the feed.
     delays: Delays,
@@ -130,7 +130,7 @@ impl WindowLane {
         self.tasks.merge(&self.plan, reader, &self.counters, now);
     }
 
-    /// Ends the windows that are due, and makes some of their results.
+    /// Ends the windows that are due, and produces some of their results.
     fn end_windows(&mut self, now: Now, has_input_ended: bool) {
         self.next_end = now.since_start + END_INTERVAL;
         self.tasks.end_due(now, has_input_ended);
@@ -165,7 +165,7 @@ impl WindowLane {
         self.tasks.end_largest(EARLY_BYTES_MIN, &self.counters, now);
     }
 
-    /// Returns whether more results will be made soon.
+    /// Returns whether more results will be produced soon.
     fn makes_more(&self) -> bool {
         let waiting = self.results.next() - self.results.first();
         self.tasks.has_ended() && waiting < self.results_max as u64
@@ -253,12 +253,12 @@ fn open_segments(cx: &LaneCx) -> (Option<Segments>, Saved) {
     (Some(segments), saved)
 }
 
-/// Returns the number of unsettled results at which no more are made.
+/// Returns the number of unsettled results at which no more are produced.
 pub fn results_max(memory_bytes_max: usize) -> usize {
     (memory_bytes_max / RESULT_BYTES).clamp(*RESULTS_MAX.start(), *RESULTS_MAX.end())
 }
 
-/// Makes the results of up to `groups_max` groups of a window, and returns their number.
+/// Produces the results of up to `groups_max` groups of a window, and returns their number.
 fn emit(id: &str, ended: &mut EndedWindow, groups_max: u64, results: &mut Results<Outcome>) -> u64 {
     let definition = &ended.definition;
     let inputs = definition.inputs();

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 /// Name of the tag of the group of all events beyond the limit of groups.
 const OVERFLOW: &str = "overflow";
 
-/// Names of the fields, in the order in which a result has them.
+/// Names of the fields, in the order in which they appear in a result.
 static NAMES: LazyLock<[Arc<str>; 8]> = LazyLock::new(|| {
     ["name", "tags", "value", "type", "interval", "temporality", "completeness", "samples"]
         .map(Arc::from)
@@ -56,7 +56,7 @@ pub struct Group<'w> {
 }
 
 impl WindowResults<'_> {
-    /// Passes on the results of a group: one for each function with a value, and one for each text
+    /// Passes on the results of a group: one for each function with a value, and one for each value
     /// of `top`.
     pub fn of_group(&self, group: Group<'_>, mut push: impl FnMut(Outcome)) {
         let mut tags = self.tags(group);
@@ -75,7 +75,7 @@ impl WindowResults<'_> {
         }
     }
 
-    /// Returns the tags of a group. A field that the events lack makes no tag.
+    /// Returns the tags of a group. A field that the events lack produces no tag.
     fn tags(&self, group: Group<'_>) -> Map<String, Value> {
         let mut tags = Map::new();
         if group.is_overflow {
@@ -133,7 +133,7 @@ impl WindowResults<'_> {
         value.filter(|value| value.is_finite())
     }
 
-    /// Returns the most frequent texts of a field with their counts.
+    /// Returns the most frequent values of a field with their counts.
     fn top(&self, group: Group<'_>, emit: &Emit, texts: usize) -> Vec<(String, f64)> {
         let [Input { accumulator, .. }] = emit.inputs()[..] else { return Vec::new() };
         let kept = self.kept(group, accumulator, emit.field());

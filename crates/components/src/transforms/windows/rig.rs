@@ -51,7 +51,7 @@ pub fn merge<C: TransformComponent>(config: &C) -> Arc<dyn Sink> {
     sink
 }
 
-/// The engine's part of a lane, over restarts.
+/// The engine's part of a lane, across restarts.
 pub struct Rig {
     build: Build,
     pub options: Value,
@@ -89,8 +89,8 @@ impl Rig {
         rig
     }
 
-    /// Opens the lane again with the committed state. `number_min` is the number before which a
-    /// sink has settled.
+    /// Reopens the lane with the committed state. `number_min` is the number before which a sink
+    /// has settled.
     pub fn start(&mut self, number_min: u64) {
         self.lane = None;
         self.noted = None;

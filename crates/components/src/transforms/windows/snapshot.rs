@@ -1,12 +1,12 @@
-//! The content of a snapshot of windows: a list of changes, each with a letter before it.
+//! The content of a snapshot of windows: a list of changes, each preceded by a letter.
 //!
 //! | letter | change |
 //! |---|---|
 //! | `D` | a definition: its number (`u32`), length (`u32`) and JSON |
 //! | `W` | a window begins: its number (`u64`), its definition (`u32`), its end in nanoseconds since 1970 (`i64`) |
-//! | `G`, `O` | its groups, or those beyond the limit, change: its number (`u64`), length (`u32`), changes of a [`Groups`] |
-//! | `P` | results of its first groups are there: its number (`u64`), how many (`u64`) |
-//! | `E` | it has ended: its number (`u64`) |
+//! | `G`, `O` | the groups, or the events beyond the group limit, change: window number (`u64`), length (`u32`), changes of a [`Groups`] |
+//! | `P` | results of the first groups exist: window number (`u64`), number of groups (`u64`) |
+//! | `E` | a window has ended: its number (`u64`) |
 //! | `S` | every sink has settled the results before this number (`u64`) |
 //! | `R` | another result |
 //!
@@ -42,7 +42,7 @@ pub struct SavedWindow {
     /// Maximum number of groups, from the definition.
     groups_max: usize,
     pub overflow: Groups,
-    /// Number of groups whose results were made.
+    /// Number of groups whose results were produced.
     pub emitted: u64,
 }
 
@@ -121,7 +121,7 @@ impl Saved {
 }
 
 impl SavedWindow {
-    /// Records the number of groups whose results were made. It must not exceed the number of
+    /// Records the number of groups whose results were produced. It must not exceed the number of
     /// groups, and must not decrease.
     fn emit(&mut self, emitted: u64) -> Option<()> {
         let groups = (self.groups.len() + self.overflow.len()) as u64;

@@ -81,7 +81,7 @@ pub struct Window {
     is_saved: bool,
     /// Whether the window changed since the last snapshot.
     is_changed: bool,
-    /// Time when the last event came.
+    /// Time when the last event arrived.
     updated: EngineTime,
     /// Whether the window began before its end by the clock, so that its results can be due.
     is_live: bool,
@@ -94,7 +94,7 @@ pub struct EndedWindow {
     /// Number of the definition in snapshots.
     task: u32,
     pub window: Window,
-    /// Number of groups whose results were made. The group beyond the limit comes last.
+    /// Number of groups whose results were produced. The group beyond the limit comes last.
     pub emitted: u64,
     pub completeness: f64,
     pub delay: Delay,
@@ -197,7 +197,7 @@ impl EndedWindow {
 
 impl Tasks {
     /// Opens the windows of tasks with the state in a snapshot. Windows with other definitions end
-    /// at once, because they get no more events.
+    /// at once, because they receive no more events.
     pub fn open(
         definitions: &[Arc<Definition>],
         frequent: FrequentKeys,
@@ -276,7 +276,7 @@ impl Tasks {
             self.memory.used += window.update_memory();
             let open = numbers.get(&of.definition).filter(|_| of.emitted == 0);
             let ended = match open {
-                // Of two windows with the same end, the earlier one had ended, and events came
+                // Of two windows with the same end, the earlier one had ended, and events arrived
                 // late.
                 Some(task) => self.list[*task].windows.insert(of.end_ns, window),
                 None => Some(window),
@@ -365,8 +365,8 @@ impl Tasks {
     }
 
     /// Ends the earliest window of a task that needs another window but has no memory for it,
-    /// because events with any number of times may arrive. Events that arrive for it later make a
-    /// separate result.
+    /// because events may arrive with any number of different times. Events that arrive later for
+    /// the ended window produce a separate result.
     fn make_place(&mut self, task: usize, end_ns: i64, counters: &Counters, now: Now) {
         let windows = &self.list[task].windows;
         let is_there = windows.contains_key(&end_ns);
@@ -382,7 +382,8 @@ impl Tasks {
     }
 
     /// Ends the open window with the most memory, if it has at least `bytes_min`, because the
-    /// process has little memory left. Events that arrive for it later make a separate result.
+    /// process has little memory left. Events that arrive later for the ended window produce a
+    /// separate result.
     pub fn end_largest(&mut self, bytes_min: usize, counters: &Counters, now: Now) {
         let windows = self.list.iter().enumerate().flat_map(|(task, of)| {
             of.windows.iter().map(move |(end_ns, window)| (window.memory_bytes, task, *end_ns))
@@ -526,7 +527,7 @@ impl Tasks {
         !self.ended.is_empty()
     }
 
-    /// Drops the most urgent ended window after all its results were made.
+    /// Drops the most urgent ended window after all its results were produced.
     pub fn drop_ended(&mut self) {
         let Some(ended) = self.ended.pop_front() else { return };
         self.memory.used -= ended.window.memory_bytes;
@@ -583,7 +584,7 @@ impl Tasks {
         }
     }
 
-    /// Appends the definitions of ended windows that no task has any more.
+    /// Appends the definitions of ended windows that no task uses any more.
     fn write_former(&self, frame: &mut Frame) {
         let current: HashSet<u32> = self.list.iter().map(|task| task.number).collect();
         let former = self.ended.iter().filter(|ended| !current.contains(&ended.task));

@@ -132,7 +132,7 @@ fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
 }
 
 /// Reads the statistics of the JVM, which also records its collections. If there is no memory for
-/// the answer, the previous statistics stay.
+/// the response, the previous statistics stay.
 fn look_at(java: &Java, process: &Option<String>) {
     if let Ok(stats) = java.stats() {
         note(process, stats);

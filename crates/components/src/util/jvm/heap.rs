@@ -25,7 +25,7 @@ const TIME_PART: u32 = 20;
 /// Interval at which a thread checks whether its JVM is still used.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// The memory pressure at the last look of the governor.
+/// The memory pressure at the governor's last check.
 static PRESSURE: MemoryPressure = MemoryPressure::new();
 
 /// The JVMs that follow the pressure; `None` is the JVM inside the agent, a separate process is
@@ -135,8 +135,8 @@ enum Request {
 }
 
 impl Heap {
-    /// Makes the request that the level requires. Returns the statistics of the JVM after a
-    /// collection.
+    /// Sends the JVM the request that the pressure level calls for. Returns the statistics of the
+    /// JVM after a collection.
     fn follow(
         &mut self,
         jvm: &Java,

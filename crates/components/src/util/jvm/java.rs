@@ -35,7 +35,7 @@ impl Place<'_> {
     /// Starts the JVM unless it runs.
     ///
     /// # Errors
-    /// The JVM cannot start.
+    /// Returns an error if the JVM cannot start.
     pub fn start(&self) -> Result<Java, StartError> {
         match self {
             Place::Inside(jvm) => Jvm::start(jvm).map(Java::Inside),
@@ -64,7 +64,7 @@ impl Java {
     /// Compiles an operator.
     ///
     /// # Errors
-    /// See [`Jvm::register`].
+    /// Returns the same errors as [`Jvm::register`].
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         match self {
             Java::Inside(jvm) => jvm.register(spec),
@@ -75,7 +75,7 @@ impl Java {
     /// Compiles a collector.
     ///
     /// # Errors
-    /// See [`Jvm::register`].
+    /// Returns the same errors as [`Jvm::register`].
     pub fn collector(
         &self,
         spec: &CollectorSpec,
@@ -90,7 +90,7 @@ impl Java {
     /// Returns the statistics of the collectors.
     ///
     /// # Errors
-    /// See [`Jvm::stats`].
+    /// Returns the same errors as [`Jvm::stats`].
     pub fn collector_stats(&self) -> Result<CollectorsStats, CallError> {
         match self {
             Java::Inside(jvm) => jvm.collector_stats(),
@@ -102,7 +102,7 @@ impl Java {
     /// its options allow.
     ///
     /// # Errors
-    /// See [`Jvm::tighten_heap`].
+    /// Returns the same errors as [`Jvm::tighten_heap`].
     pub fn set_heap_tight(&self, is_tight: bool) -> Result<HeapSize, CallError> {
         match (self, is_tight) {
             (Java::Inside(jvm), true) => jvm.tighten_heap(),
@@ -115,7 +115,7 @@ impl Java {
     /// Returns the statistics of the JVM.
     ///
     /// # Errors
-    /// See [`Jvm::stats`].
+    /// Returns the same errors as [`Jvm::stats`].
     pub fn stats(&self) -> Result<JvmStats, CallError> {
         match self {
             Java::Inside(jvm) => jvm.stats(),

@@ -1,5 +1,5 @@
-//! Keeps compiled code while a configuration is loaded: every check and every reload builds all
-//! components again, and drops them if nothing has changed.
+//! Keeps compiled code while a configuration is loaded: every check and every reload rebuilds all
+//! components, and drops them if nothing has changed.
 
 use parking_lot::Mutex;
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! JVMs as a resource: how a component asks for a JVM, and what the program provides for it.
+//! JVMs as a resource: how a component requests a JVM, and what the program provides.
 
 use crate::component::{Component, Resources};
 use millstream_jvm::{JvmOptions, JvmProcesses, ProcessOptions};
@@ -18,8 +18,7 @@ pub struct JvmRuntime {
     pub processes: JvmProcesses,
 }
 
-/// The JVMs of a program that provides none, such as a test: the defaults, which root may also
-/// start.
+/// Default JVMs for a program that provides none, such as a test. Root may also start them.
 static DEFAULT: LazyLock<JvmRuntime> = LazyLock::new(|| {
     let options = JvmOptions { allow_root: true, ..JvmOptions::default() };
     let usual = ProcessOptions::new(options.clone());
@@ -43,7 +42,7 @@ pub fn processes_of(component: &dyn Component) -> Vec<String> {
     instances(component).flatten().collect()
 }
 
-/// Returns the instances of JVMs that a component asks for.
+/// Returns the instances of JVMs that a component requests.
 fn instances(component: &dyn Component) -> impl Iterator<Item = Option<String>> {
     let requests = component.resources().into_iter();
     requests.filter(|request| request.kind == JVM).map(|request| request.instance)

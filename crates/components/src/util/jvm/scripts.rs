@@ -22,7 +22,7 @@ pub enum RuleFault {
         #[source]
         error: io::Error,
     },
-    /// A folder has no script.
+    /// A folder contains no script.
     #[error("{} contains no file that ends with `.{extension}`; add a script", path.display())]
     Empty {
         /// The folder.
@@ -36,7 +36,7 @@ pub enum RuleFault {
         /// Name of the script.
         name: String,
     },
-    /// A folder has too many scripts.
+    /// A folder contains too many scripts.
     #[error("{} contains more than {RULES_MAX} scripts; use several transforms", path.display())]
     TooMany {
         /// The folder.

@@ -13,7 +13,7 @@ pub fn concerns_topic(code: ErrorCode) -> bool {
     is_about_topic(code) || code == ErrorCode::TopicAuthorizationFailed
 }
 
-/// Returns whether the error ends as soon as a broker answers.
+/// Returns whether the error ends as soon as a broker responds.
 pub fn concerns_connection(code: ErrorCode) -> bool {
     matches!(of(code), "unreachable" | "authentication" | "tls")
 }

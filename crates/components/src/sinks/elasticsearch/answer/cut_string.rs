@@ -18,7 +18,7 @@ impl CutString {
     ///
     /// # Errors
     ///
-    /// The error in the rest, if it is not the content of a string.
+    /// Returns an error if the rest is not valid string content.
     pub fn take(&mut self, bytes: &[u8], part: &mut Vec<u8>) -> Result<(), String> {
         if let Some(characters) = &mut self.characters {
             return characters.take(bytes).map(|_| ());
@@ -42,7 +42,7 @@ impl CutString {
     ///
     /// # Errors
     ///
-    /// The error, if the rest ends within a character.
+    /// Returns an error if the rest ends within a character.
     pub fn close(self) -> Result<(), String> {
         match self.characters {
             Some(characters) if !characters.is_whole() => Err(invalid()),

@@ -200,7 +200,7 @@ fn what_is_cut_from_a_string_must_be_text() {
 fn an_answer_that_is_no_json_as_a_whole_does_not_count() {
     const DONE: &str = r#"{"create":{"status":201}}"#;
     let bodies = [
-        // Text beside an item must not join with the placeholder that replaces the item.
+        // Text next to an item must not join with the placeholder that replaces the item.
         format!(r#"{{"errors":false,"items":[1{DONE}]}}"#),
         format!(r#"{{"errors":false,"items":[-{DONE}]}}"#),
         format!(r#"{{"errors":false,"items":[1.{DONE}]}}"#),

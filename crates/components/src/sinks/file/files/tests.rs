@@ -290,7 +290,7 @@ fn many_parts_are_written_in_order() {
     assert_eq!(read(&path), expected);
 }
 
-/// A failed payload is resumed: no file has an event twice.
+/// A failed payload is resumed: no file contains an event twice.
 #[test]
 fn a_delivery_to_several_files_resumes_where_it_failed() {
     for compression in [Compression::None, Compression::Gzip] {

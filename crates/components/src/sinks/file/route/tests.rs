@@ -93,7 +93,7 @@ fn slices_of_the_block_are_split_too() {
     );
 }
 
-/// Creates a sink of texts whose path is below a folder.
+/// Creates a sink for text whose path is below a folder.
 fn sink(folder: &Path, path: &str, compression: &str) -> Arc<dyn Sink> {
     let path = format!("{}/{path}", folder.display());
     let options =

@@ -4,17 +4,16 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Ratio to the fastest response time at which a response ends the growth of the limit.
+/// Multiple of the fastest response time at which a response stops the limit from growing.
 const SLOW: u32 = 2;
 
-/// Ratio to the fastest response time at which a response reduces the limit.
+/// Multiple of the fastest response time at which a response reduces the limit.
 const SLOWER: u32 = 4;
 
 /// Maximum delay that counts as no delay, because of scheduling on a busy host.
 const NOISE: Duration = Duration::from_millis(20);
 
-/// Inverse of the fraction of the difference by which each response adapts the fastest response
-/// time.
+/// Each response moves the fastest response time by 1/`FORGET` of the difference.
 const FORGET: u32 = 64;
 
 /// The limit of requests in flight. It grows by one with each window of responses, and is halved

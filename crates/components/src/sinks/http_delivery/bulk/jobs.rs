@@ -1,15 +1,15 @@
-//! The work of the packer for a lane without order, on a blocking thread.
+//! The packer's work for an unordered lane, on a blocking thread.
 
 use super::BulkPacker;
 use super::queue::{Action, Division, Repaired};
 use crate::sinks::http_delivery::{EncodedPayload, PackRefusal, Record, Request};
 use tokio::time::Instant;
 
-/// A result of the packer.
+/// A result from the packer.
 pub enum Packed {
     /// The requests of a batch with this number, and the events that the packer refused.
     Batch(u64, Vec<Request>, Vec<PackRefusal>),
-    /// Requests that replace one that was not taken as a whole.
+    /// Requests that replace a request that was not accepted as a whole.
     Repaired {
         /// The repaired request.
         repaired: Repaired,
@@ -87,7 +87,7 @@ fn split<P: BulkPacker>(
     Packed::Repaired { repaired, requests, refused, dropped }
 }
 
-/// Builds requests of events that are sent again, and returns the refused events.
+/// Builds requests from the events to resend, and returns the refused events.
 fn divide<P: BulkPacker>(
     packer: &mut P,
     request: &Request,

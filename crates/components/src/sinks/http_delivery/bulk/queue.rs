@@ -1,5 +1,5 @@
-//! The open requests of a lane without order. The queue determines the next request to send, and
-//! the end of each batch. Deterministic in the times passed in.
+//! The open requests of an unordered lane. The queue determines the next request to send, and when
+//! each batch ends. Its behavior depends only on the times passed in.
 
 use super::{Failure, Judgement};
 use crate::sinks::http_delivery::dispatcher::RequestIds;
@@ -30,7 +30,7 @@ struct OpenBatch {
     shares: Shares,
     /// Number of events, and number of bytes before compression.
     size: (u64, u64),
-    /// Number of open requests and repairs; `None` while the batch is packed.
+    /// Number of open requests and repairs; `None` while the batch is being packed.
     open: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ pub struct QueuedRequest {
 pub struct Repair {
     /// Number of the batch.
     pub batch: u64,
-    /// The request that the endpoint did not take as a whole.
+    /// The request that the endpoint did not accept as a whole.
     pub request: Request,
     /// The work to do.
     pub action: Action,
@@ -63,19 +63,19 @@ pub struct Repair {
 pub enum Action {
     /// Splits the request. Its content or size was refused for this reason.
     Split(String),
-    /// Sends some events again after a pause, and returns others.
+    /// Resends some events after a pause, and returns others.
     Divide(Division),
 }
 
-/// The events of a request that the endpoint did not take, by position.
+/// The events of a request that the endpoint did not accept, by position.
 pub struct Division {
-    /// Events to send again, with the end of their pause.
+    /// Events to resend, with the end of their pause.
     pub again: Vec<(Vec<u32>, Instant)>,
     /// Refused events with the reason, if a component reads them.
     pub refused: Vec<(u32, String)>,
 }
 
-/// The pauses before events are sent again.
+/// The pauses before events are resent.
 #[derive(Clone, Copy)]
 pub struct Pauses {
     /// Current time.
@@ -143,7 +143,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// The error of `send`.
+    /// Returns the error from `send`.
     pub fn send<E>(
         &mut self,
         now: Instant,
@@ -172,12 +172,12 @@ impl Queue {
         self.in_flight.remove(&number)
     }
 
-    /// Queues a request again, ahead of all others.
+    /// Requeues a request ahead of all others.
     pub fn put_back(&mut self, queued: QueuedRequest) {
         self.waiting.push_front(queued);
     }
 
-    /// Ends a request that the endpoint took, except for the `failures`. Returns the remaining
+    /// Ends a request that the endpoint accepted, except for the `failures`. Returns the remaining
     /// work. Refused events are dropped unless a component reads them (`is_read`).
     pub fn judged(
         &mut self,

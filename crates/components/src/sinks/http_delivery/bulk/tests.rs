@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packer whose events are letters. The endpoint answers each letter with a digit: 0 for
+/// A packer whose events are letters. The endpoint responds to each letter with a digit: 0 for
 /// delivered, 1 for later, 2 for refused. A full stop ends the response.
 struct Letters;
 
@@ -148,7 +148,7 @@ impl Rig {
     }
 }
 
-/// Answers each letter by this digit.
+/// Responds to each letter with this digit.
 fn answer(seen: &ReceivedRequest, digit: impl Fn(u8) -> char) -> Reply {
     let digits: String = seen.body.iter().map(|letter| digit(*letter)).collect();
     Reply::Status(200, Vec::new(), digits + ".")

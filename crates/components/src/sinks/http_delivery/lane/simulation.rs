@@ -1,5 +1,5 @@
-//! Simulates many hosts during and after an outage of the endpoint: the times of their retries, and
-//! of their backlog. Uses the building blocks of a lane on a simulated clock.
+//! Simulates many hosts during and after an outage of the endpoint: when they retry, and when they
+//! send their backlog. Uses the building blocks of a lane on a simulated clock.
 
 use fastrand::Rng;
 use millstream_testkit_random::{Seed, TestSize};

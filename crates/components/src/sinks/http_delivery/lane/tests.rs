@@ -236,9 +236,9 @@ impl Rig {
         }
     }
 
-    /// Drives the lane for some milliseconds.
+    /// Drives the lane for a few milliseconds.
     async fn progress(&mut self) {
-        // The engine drops the future on any other event, and starts it again.
+        // The engine drops the future on any other event, and restarts it.
         let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
         let settled = self.settled.len();
         self.refusals.extend(self.lane.refused().into_iter().map(|of| (settled, of)));

@@ -98,7 +98,7 @@ impl Rig {
 }
 
 /// Builds a batch with a gauge of value 7 per line, in two files. Name and line are the text;
-/// `apps` has a letter for the app of each line.
+/// `apps` contains a letter for the app of each line.
 fn events(one: &str, other: &str, apps: &str) -> Batch {
     let parts =
         [Rows { name: "f", text: one.as_bytes() }, Rows { name: "g", text: other.as_bytes() }];

@@ -10,7 +10,7 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     packer_of(Feed::of_refused(), protocol, events)
 }
 
-/// Creates a packer of a sink whose refused events a component reads.
+/// Creates a packer for a sink whose refused events a component reads.
 fn packer_with_reader(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     let feed = Feed::of_refused();
     feed.attach(0, Arc::new(|| ()));
@@ -422,7 +422,7 @@ fn a_request_that_is_too_late_to_be_split_is_refused_as_a_whole() {
     assert_eq!(counters.snapshot().dropped_events, [("refused", 3)].into());
     let requests = packer.pack(vec![payload(&["a", "b", "c", "d"], 0)]);
     assert_eq!((events(&requests), &requests[0].events), (vec![1, 3], &EventSet::of(3..4)));
-    // The lane refuses a single event, and a reader gets all refused events.
+    // The lane refuses a single event, and a reader receives all refused events.
     late = packer.pack(vec![payload(&["e"], -60)]).remove(0);
     assert!(packer.on_refusal(&late, &refusal("400: bad")));
     let (mut packer, counters) = packer_with_reader(Protocol::One, 10);

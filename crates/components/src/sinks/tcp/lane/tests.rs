@@ -31,7 +31,7 @@ fn line(number: usize) -> String {
     format!("line {number:06} {}\n", "x".repeat(1 + number % 50))
 }
 
-/// A payload of the lines from `begin` to `end`, in several parts.
+/// Returns a payload with the lines from `begin` to `end`, in several parts.
 fn payload(begin: usize, end: usize) -> Payload {
     let mut payload = Payload::new((end - begin) as u64);
     let lines: Vec<String> = (begin..end).map(line).collect();
@@ -233,7 +233,7 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
         while highest < 99 {
             let mut frames = server.accept_frames(0).await;
             sessions.push(frames.session);
-            // Each connection brings three new frames; the last two are not acknowledged.
+            // Each connection carries three new frames; the last two are not acknowledged.
             let (goal, had) = (highest + 3, highest);
             while let Some((number, text)) = frames.next().await {
                 if number > highest {

@@ -13,7 +13,8 @@ impl Member {
     /// Opens partitions and starts to read them.
     ///
     /// # Errors
-    /// A broker or the store cannot be queried. Nothing has changed in this case.
+    /// Returns an error if a broker or the store cannot be queried. Nothing has changed in this
+    /// case.
     pub(super) fn assign(&mut self, of: &[TopicPartition]) -> Result<(), ClientError> {
         let ids = self.origin_ids(of)?;
         let mut known = self.known(of, &ids)?;

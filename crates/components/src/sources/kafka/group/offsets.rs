@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub struct Offsets {
     interval: Duration,
     due_at: Instant,
-    /// By partition: the offset where reading began, and the offset that the group has.
+    /// By partition: the offset where reading began, and the group's offset.
     committed: HashMap<TopicPartition, (u64, Option<u64>)>,
     /// Offsets of the commit in flight.
     asked: Vec<(TopicPartition, u64)>,
@@ -25,7 +25,7 @@ impl Offsets {
         Offsets { interval, due_at: now + interval, committed, asked, has_failed: false }
     }
 
-    /// Records the group's offset of an assigned partition, which is read from `start` on.
+    /// Records the group's offset of an assigned partition, which is read starting at `start`.
     pub fn begin(&mut self, at: &TopicPartition, group: Option<u64>, start: u64) {
         self.committed.insert(at.clone(), (start, group));
     }
@@ -75,8 +75,8 @@ impl Member {
         }
     }
 
-    /// Returns the offset before which a crash repeats no record: the smallest durable offset of
-    /// the sinks.
+    /// Returns the offset before which a crash repeats no record: the sinks' smallest durable
+    /// offset.
     pub(super) fn durable(&self, at: &TopicPartition) -> Option<u64> {
         let owned = self.owned.get(at)?;
         let open = &self.shared.open;
@@ -99,7 +99,7 @@ impl Member {
         starts.iter().map(durable).min().flatten()
     }
 
-    /// Handles the answer to a commit.
+    /// Handles the response to a commit.
     pub(super) fn committed(&mut self, answer: Result<(), ClientError>) {
         let asked = std::mem::take(&mut self.offsets.asked);
         match answer {
@@ -107,7 +107,7 @@ impl Member {
                 self.offsets.has_failed = false;
                 asked.iter().for_each(|(at, offset)| self.note_committed(at, *offset));
             }
-            // The group is rebalancing. The next commit has the new generation.
+            // The group is rebalancing. The next commit uses the new generation.
             Err(error) if is_transient(error.code) => log::debug!("commit: {}", error.message),
             Err(error) => self.commit_failed(&error),
         }

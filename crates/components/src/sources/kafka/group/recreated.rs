@@ -1,7 +1,7 @@
-//! Topics that are deleted and created again while they are read.
+//! Topics that are deleted and recreated while they are read.
 //!
-//! The new topic has the name of the old one, and after some time also the same offsets. The client
-//! would continue at its position, and so skip the records before it.
+//! The new topic has the same name as the old one, and eventually reaches the same offsets. The
+//! client would continue at its old position, and so skip earlier records.
 
 use super::Member;
 use crate::util::kafka::error_type;
@@ -16,8 +16,8 @@ const INTERVAL: Duration = Duration::from_secs(3);
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Member {
-    /// Reads topics that were created again from where a new partition starts. Also notices the end
-    /// of an error if no records arrive.
+    /// Rereads recreated topics from the position where a new partition starts. Also detects the
+    /// end of an error when no records arrive.
     pub(super) fn check_topics(&mut self, now: Instant) {
         let is_settled = self.pending.is_empty() && self.revoking.is_none();
         let is_failing = self.shared.is_failing();
@@ -37,7 +37,7 @@ impl Member {
             }
             return;
         }
-        // A topic without an answer is being deleted, or its broker is unreachable.
+        // A topic without a response is being deleted, or its broker is unreachable.
         let Ok(states) = self.consumer.describe(&topics, TIMEOUT) else { return };
         if is_failing {
             self.answered(states.iter().all(|state| state.exists));
@@ -56,7 +56,7 @@ impl Member {
         }
     }
 
-    /// Ends an error when all brokers answer again, including the leaders of the partitions. An
+    /// Ends an error when all brokers respond again, including the leaders of the partitions. An
     /// error about a topic also requires that all topics exist.
     fn answered(&self, all_exist: bool) {
         let owned: Vec<TopicPartition> = self.owned.keys().cloned().collect();
@@ -67,8 +67,7 @@ impl Member {
         });
     }
 
-    /// Opens the partitions of a topic that was created again. The group's offsets belong to the
-    /// previous topic.
+    /// Opens the partitions of a recreated topic. The group's offsets belong to the previous topic.
     fn begin_again(&mut self, topic: &Arc<str>) -> Result<(), ClientError> {
         let is_of = |at: &&TopicPartition| at.topic == *topic;
         let of: Vec<TopicPartition> = self.owned.keys().filter(is_of).cloned().collect();
@@ -89,7 +88,7 @@ impl Member {
             self.owned.remove(at);
             self.offsets.end(at);
         }
-        // The event is answered like an assignment by the group, which is repeated after a failure.
+        // The event is handled like an assignment by the group, which is retried after a failure.
         self.wait_for_answer(millstream_kafka::Event::Assign(of));
         Ok(())
     }

@@ -45,7 +45,8 @@ impl Member {
         self.advance_revoke(now);
     }
 
-    /// Continues a revocation: commits the offsets of drained partitions, then answers.
+    /// Continues a revocation: commits the offsets of drained partitions, then completes the
+    /// revocation.
     pub(super) fn advance_revoke(&mut self, now: Instant) {
         let Some(Revoking { of, begun, deadline, is_committing }) = &mut self.revoking else {
             return;

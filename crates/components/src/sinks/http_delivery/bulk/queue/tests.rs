@@ -1,4 +1,4 @@
-//! Simulates an endpoint that answers in any order, refuses and delays any events, and loses
+//! Simulates an endpoint that responds in any order, refuses and delays any events, and loses
 //! responses.
 
 use super::*;
@@ -39,7 +39,7 @@ struct Simulation {
     /// Events of each payload, in order.
     payloads: Vec<u64>,
     settled: Vec<Settled>,
-    /// Number of times that the endpoint took each event, by batch and index.
+    /// Number of times that the endpoint accepted each event, by batch and index.
     taken: BTreeMap<(u64, u32), u32>,
     refused: BTreeMap<(u64, u32), u32>,
     passed_on: Vec<(u64, u32)>,
@@ -85,7 +85,7 @@ impl Simulation {
         sent.unwrap();
     }
 
-    /// Answers any request in flight.
+    /// Responds to one of the requests in flight.
     fn answer(&mut self) {
         if self.in_flight.is_empty() {
             return;
