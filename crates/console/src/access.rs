@@ -1,8 +1,8 @@
 //! Access control.
 //!
 //! Any web page can make a browser on this host send requests to the agent. The token blocks almost
-//! all of them. The checks of `Host` and `Origin` keep pages from reading the responses of the
-//! other routes through a host name that points at this host (DNS rebinding).
+//! all of them. The `Host` and `Origin` checks keep pages from reading the responses of the other
+//! routes through a host name that points at this host (DNS rebinding).
 
 use crate::reply::{Reply, error};
 use crate::routes;
@@ -60,7 +60,7 @@ impl Refusal {
     }
 }
 
-/// Checks whether a request for `path` may be answered.
+/// Checks whether a request for `path` may be served.
 pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(), Refusal> {
     let Via::Network { listen, local } = via else { return Ok(()) };
     let host = only(headers, &HOST).ok_or(Refusal::Host)?;

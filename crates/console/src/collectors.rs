@@ -1,4 +1,4 @@
-//! Metrics of the collectors of sources `jvm`.
+//! Metrics of the collectors of `jvm` sources.
 
 use crate::prometheus::text::Text;
 use millstream_jvm::{CollectorSnapshot, CollectorsSnapshot};

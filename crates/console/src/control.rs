@@ -9,13 +9,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixSocket};
 
-/// Longest path of a Unix socket in bytes, without the final NUL.
+/// Maximum length of a Unix socket path in bytes, without the final NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// Binds the control socket `path` in `data_dir` with mode 0660. Replaces any file of this name:
-/// the caller holds the lock of the folder, so an existing socket is stale.
+/// Binds the control socket `path` in `data_dir` with mode 0660. Replaces any file with this name,
+/// because the caller holds the folder's lock, so an existing socket is stale.
 pub fn bind(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     bind_and_rename(data_dir, path)
         .map_err(|error| context(format_args!("control socket {}", path.display()), error))

@@ -1,8 +1,7 @@
 //! Diagnoses: why the events of a source are late, lost or wrong, and what limits the rate.
 //!
-//! A task takes a snapshot about every second and compares it with the snapshots before. A
-//! condition that holds for some seconds becomes a cause, which is reported with the measured
-//! numbers.
+//! About once a second, a task takes a snapshot and compares it with the previous ones. A condition
+//! that persists for a few seconds is reported as a cause, with the measured numbers.
 
 mod advice;
 mod bottleneck;
@@ -58,9 +57,9 @@ pub struct SourceDiagnosis {
     pub status: Status,
     /// First cause; `None` if the source is healthy or starting.
     pub cause: Option<Cause>,
-    /// Id of the component that has the cause.
+    /// Id of the component with the cause.
     pub component: Option<String>,
-    /// Time since when the cause holds, as RFC 3339.
+    /// Time since which the cause has held, as RFC 3339.
     pub since: Option<String>,
     /// Measured numbers.
     pub numbers: Map<String, Value>,
@@ -69,13 +68,13 @@ pub struct SourceDiagnosis {
     /// Ids of the sinks downstream of the source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<String>,
-    /// Further causes.
+    /// Additional causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<SourceDiagnosis>,
 }
 
 impl SourceDiagnosis {
-    /// Returns all causes, the first one first.
+    /// Returns all causes, starting with the first cause.
     pub fn causes(&self) -> impl Iterator<Item = Cause> {
         self.cause.into_iter().chain(self.also.iter().filter_map(|also| also.cause))
     }
@@ -163,7 +162,7 @@ impl Diagnoser {
         &self.diagnosis
     }
 
-    /// Returns what limits the rate.
+    /// Returns the bottleneck.
     pub fn bottleneck(&self) -> &Bottleneck {
         &self.bottleneck
     }
@@ -253,7 +252,8 @@ impl Diagnoser {
     }
 }
 
-/// Returns the diagnosis of a source from its conditions, or with a status if it has none.
+/// Returns the diagnosis of a source from its conditions. Without conditions, the diagnosis
+/// contains only a status.
 fn diagnosis_of(
     source: &str,
     conditions: &[&Condition],

@@ -1,6 +1,6 @@
 //! The HTTP interface of the agent: metrics, health, diagnoses and snapshots.
 //!
-//! A separate crate because it cuts a dependency: no other crate needs the HTTP server.
+//! This is a separate crate because no other crate needs the HTTP server.
 //!
 //! A TCP listener and a Unix socket in the data folder, the *control socket*, serve the same
 //! routes. Over TCP, most routes need a token, and the console refuses requests that a foreign web
@@ -75,7 +75,7 @@ pub struct ConsoleConfig {
 
 /// The running console. Dropping it without [`Console::shutdown`] closes it at once.
 pub struct Console {
-    /// Address the TCP listener is bound to.
+    /// Address to which the TCP listener is bound.
     pub tcp: SocketAddr,
     /// File that holds the token.
     pub token_path: PathBuf,
@@ -96,8 +96,8 @@ pub struct Console {
 ///
 /// # Errors
 ///
-/// The address is in use or not local, or the token or the socket can be neither read nor created;
-/// the message says which.
+/// Returns an error if the address is in use or not local, or if the token or the socket can be
+/// neither read nor created; the message says which.
 pub async fn start(
     config: ConsoleConfig,
     snapshot: Arc<TakeSnapshot>,

@@ -48,7 +48,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Service {
     pub router: Router,
     pub token: String,
-    /// Address the TCP listener is bound to.
+    /// Address to which the TCP listener is bound.
     pub listen: IpAddr,
 }
 
@@ -161,7 +161,7 @@ async fn serve(
     }
 }
 
-/// Returns when a connection must end, with the reason. A normal connection ends after its
+/// Waits until a connection must end, and returns the reason. A normal connection ends after its
 /// lifetime; a connection with a lasting response ends if its client does not read, or at shutdown.
 async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'static str {
     let ending = async {

@@ -13,13 +13,13 @@ pub struct ProcessStats {
     pub cpu_seconds: Option<f64>,
     /// Resident memory in bytes.
     pub resident_memory_bytes: Option<u64>,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub open_fds: Option<u64>,
-    /// Limit of open file descriptors; `None` if unlimited.
+    /// Limit on open file descriptors; `None` if unlimited.
     pub max_fds: Option<u64>,
     /// Start time of the process, in seconds since 1970.
     pub start_time_seconds: Option<f64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! Profiles of the agent: `/api/profile`.
 //!
 //! POST starts a profile; DELETE ends it and returns the samples as addresses. The client looks up
-//! the symbols, because the lookup takes hundreds of megabytes of memory, which the agent does not
-//! have. GET with `?last=` returns the samples of continuous profiling.
+//! the symbols, because the lookup takes hundreds of megabytes of memory, which the agent cannot
+//! spare. GET with `?last=` returns the samples of continuous profiling.
 
 mod continuous;
 
@@ -84,7 +84,7 @@ struct Shown {
     continuous: Option<StoredSamples>,
 }
 
-/// Returns the state of the profiler, or the samples that the query asks for.
+/// Returns the state of the profiler, or the samples that the query requests.
 pub async fn show(query: &str) -> Reply {
     match query.strip_prefix("last=") {
         Some(last) => continuous::last(last).await,
@@ -102,7 +102,7 @@ fn state() -> Reply {
     as_json(StatusCode::OK, &Shown { running, id, remaining_seconds: remaining, continuous })
 }
 
-/// Returns whether a profile of a client runs.
+/// Returns whether a client's profile is running.
 fn is_running() -> bool {
     JOB.lock().as_ref().is_some_and(Job::is_running)
 }

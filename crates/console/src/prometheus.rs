@@ -45,7 +45,7 @@ const EMIT_DELAY: &str = "millstream_component_emit_delay_seconds";
 
 /// Renders all metrics of the agent, one family after the other, each with HELP and TYPE.
 ///
-/// Unknown values of the process are omitted, and so are values that the snapshot does not have.
+/// Unknown process values are omitted, and so are values that are missing from the snapshot.
 pub fn prometheus(
     snapshot: &AgentSnapshot,
     diagnosis: &Diagnosis,

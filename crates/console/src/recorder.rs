@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// Maximum bytes of a change of settings. Settings of all types take about 2 kB.
 pub const CHANGE_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes of the list of chunks that a client knows: 8 bytes per chunk, and the largest
-/// recording has 32,768 chunks.
+/// Maximum bytes of the list of chunks that a client already has: 8 bytes per chunk, and the
+/// largest recording has 32,768 chunks.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// Text of a missing threshold and of a missing rate limit.
@@ -144,7 +144,7 @@ where
 
 impl EventChange {
     /// Returns the error of a change that is invalid for a type of event: "what is wrong; what to
-    /// write instead".
+    /// use instead".
     pub fn fault(&self, spec: &EventSpec) -> Option<String> {
         let has_threshold = self.threshold.is_some_and(|threshold| threshold.0.is_some());
         (has_threshold && !spec.has_duration).then(|| {
@@ -275,8 +275,8 @@ impl AsRef<[u8]> for Sent {
     }
 }
 
-/// Returns the chunks of the recording that a client does not know. Waits until no other copy is
-/// being sent.
+/// Returns the chunks of the recording that a client does not have yet. Waits until no other copy
+/// is being sent.
 pub async fn rings(body: &[u8]) -> Reply {
     let Some(known) = known(body) else {
         let text = "the body is not a list of pairs of 32-bit numbers, each a sequence and its \

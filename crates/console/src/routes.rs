@@ -34,7 +34,7 @@ struct Route {
 
 /// The handler of a route.
 enum Answer {
-    /// GET and HEAD, answered at once.
+    /// GET and HEAD, served immediately.
     Read(fn(&Router, query: &str) -> Reply),
     /// Settings of the recorder; PUT changes them.
     Recorder,
@@ -98,7 +98,7 @@ pub fn is_open(path: &str) -> bool {
     ROUTES.iter().any(|route| route.open && route.path == path)
 }
 
-/// Answers requests from snapshots of the agent.
+/// Serves requests from snapshots of the agent.
 pub struct Router {
     pub snapshot: Arc<TakeSnapshot>,
     pub ready: Arc<AtomicBool>,
@@ -169,13 +169,14 @@ struct SinkState {
     disk_buffer: Option<DiskBufferSnapshot>,
 }
 
-/// Returns whether a component has no failure to listen. A component that does not listen has none.
+/// Returns whether a component has not failed to listen. A component that does not listen never
+/// fails.
 fn listens(component: &ComponentSnapshot) -> bool {
     component.failure.as_ref().is_none_or(|failure| failure.kind != LISTEN)
 }
 
 impl Router {
-    /// Answers an authorized request. The connection omits the body of a response to HEAD.
+    /// Responds to an authorized request. The connection omits the body of a response to HEAD.
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (head, body) = request.into_parts();
         let Some(route) = ROUTES.iter().find(|route| route.path == head.uri.path()) else {

@@ -1,4 +1,4 @@
-//! The state of the whole agent: the engine, and sections of what the agent runs beside it.
+//! The state of the whole agent: the engine, and sections for the other parts that the agent runs.
 
 use millstream_jvm::{CollectorsSnapshot, JvmProcessSnapshot, JvmSnapshot};
 use millstream_model::snapshot::Snapshot;
@@ -10,19 +10,19 @@ pub struct AgentSnapshot {
     /// The engine.
     #[serde(flatten)]
     pub engine: Snapshot,
-    /// What the agent runs beside the engine.
+    /// The other parts that the agent runs.
     #[serde(flatten)]
     pub sections: Sections,
 }
 
-/// What the agent runs beside the engine. Each section is a value that its owner defines, and has
-/// its name in `/api/snapshot`; an empty section is omitted.
+/// The parts that the agent runs in addition to the engine. Each section is a value that its owner
+/// defines, and appears under its name in `/api/snapshot`; an empty section is omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sections {
     /// The JVM inside the process, if one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm: Option<JvmSnapshot>,
-    /// The collectors of sources `jvm`, if there are any.
+    /// The collectors of `jvm` sources, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collectors: Option<CollectorsSnapshot>,
     /// The JVMs in separate processes.

@@ -1,7 +1,7 @@
 //! Samples of the events at an output: `/api/tap`.
 //!
-//! The agent makes the lines; this module sends them until the client disconnects. Lines that the
-//! client does not read are not made.
+//! The agent renders the lines; this module sends them until the client disconnects. Lines that the
+//! client does not read are not rendered.
 
 use crate::reply::{Lines, Reply, error, stream};
 use hyper::StatusCode;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Maximum number of taps at a time. Each tap keeps a connection and up to some megabytes.
+/// Maximum number of taps at a time. Each tap keeps a connection and up to a few megabytes.
 pub const TAPS_MAX: usize = 8;
 
 /// The parameters of a tap.
@@ -74,7 +74,7 @@ impl TapService {
         TapService { open, places: Arc::new(Semaphore::new(TAPS_MAX)) }
     }
 
-    /// Opens the tap that a query asks for.
+    /// Opens the tap that a query requests.
     pub async fn answer(&self, query: &str) -> Reply {
         let request: TapRequest = match query.parse() {
             Ok(request) => request,

@@ -15,7 +15,7 @@ const TOKEN_LEN_MIN: usize = 32;
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
 /// Reads the token at `path`, or creates one. Replaces a file without a token, which an interrupted
-/// restore may leave.
+/// restore may leave behind.
 pub fn load_or_create(path: &Path) -> io::Result<String> {
     let about = |error| context(format_args!("token {}", path.display()), error);
     match read(path) {
@@ -32,7 +32,7 @@ pub fn load_or_create(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Reads the token in the file, if it has one.
+/// Reads the token in the file, if it contains one.
 fn read(path: &Path) -> io::Result<Option<String>> {
     // The flags prevent following a symlink, and blocking on a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -78,7 +78,7 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Compares two texts in constant time.
+/// Compares two byte strings in constant time.
 pub fn same(given: &[u8], token: &[u8]) -> bool {
     if given.len() != token.len() {
         return false;

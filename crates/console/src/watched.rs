@@ -1,4 +1,4 @@
-//! A connection that records since when its client does not read.
+//! A connection that records how long its client has not been reading.
 
 use parking_lot::Mutex;
 use std::io;
@@ -14,17 +14,17 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub struct Progress {
     is_lasting: AtomicBool,
-    /// Time since when a write waits for the client.
+    /// Time since which a write has been waiting for the client.
     waits_since: Mutex<Option<Instant>>,
 }
 
 impl Progress {
-    /// Sets whether the response lasts until the client goes away.
+    /// Sets whether the response lasts until the client disconnects.
     pub fn set_lasting(&self, is_lasting: bool) {
         self.is_lasting.store(is_lasting, Ordering::Relaxed);
     }
 
-    /// Returns whether the response lasts until the client goes away.
+    /// Returns whether the response lasts until the client disconnects.
     pub fn is_lasting(&self) -> bool {
         self.is_lasting.load(Ordering::Relaxed)
     }

@@ -311,7 +311,7 @@ fn a_histogram_has_cumulative_buckets_a_sum_and_a_count() {
 /// A row of the page of metrics.
 struct Documented {
     kind: String,
-    /// The cell with the labels beside those of components.
+    /// The cell with the labels in addition to the labels of components.
     labels: String,
 }
 

@@ -1,4 +1,4 @@
-//! Advice on a cause, by the type of the component that has it and by the failure.
+//! Advice on a cause, by the type of the component and by the failure.
 
 use super::cause::Cause;
 use millstream_model::snapshot::ComponentSnapshot;
@@ -31,7 +31,8 @@ const ALL_REFUSED: &str = "the endpoint refuses everything that {} sends: read i
                            agent's log, and compare `encoding`, `headers` and the address with the \
                            endpoint's requirements";
 
-/// Returns the advice on a cause. `component` has the cause; `None` if it no longer exists.
+/// Returns the advice on a cause. `component` is the component with the cause, or `None` if it no
+/// longer exists.
 pub fn advice(cause: Cause, id: &str, component: Option<&ComponentSnapshot>) -> String {
     let special = component
         .and_then(|component| by_failure(cause, component).or_else(|| by_type(cause, component)));

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Minimum share of the time of a source, or of the workers, for a component or limit to count as
-/// the bottleneck.
+/// Minimum share of a source's or the workers' time for a component or limit to count as the
+/// bottleneck.
 const LIMITS: f64 = 0.2;
 
-/// Minimum share of the time of the workers to count as busy.
+/// Minimum share of the workers' time to count as busy.
 const BUSY: f64 = 0.75;
 
 /// Length of a window in seconds that gives full confidence.
@@ -140,7 +140,7 @@ fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component, share, reason, numbers, advice: all_refused(&component.id) })
 }
 
-/// Returns the sink or transform whose capacity a source waited for longest.
+/// Returns the sink or transform whose capacity a source waited for the longest time.
 fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let seconds = window.seconds();
     let waits = window.pairs().flat_map(|source| {
@@ -179,7 +179,7 @@ fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component: at.now, share, reason, numbers, advice: advice.to_owned() })
 }
 
-/// Returns the source that a configured limit delayed longest.
+/// Returns the source that a configured limit delayed for the longest time.
 fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     const LIMITS: [(&str, &str, &str); 3] = [
         ("cpu", "cpu_limit", "raise `limits.cpu`"),
@@ -195,7 +195,7 @@ fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component: source.now, share, reason, numbers, advice: advice.to_owned() })
 }
 
-/// Returns the component that used most of the time of the busy workers.
+/// Returns the component that used most of the busy workers' time.
 fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let workers_busy = window.workers_busy_share();
     let most = window.busiest()?;

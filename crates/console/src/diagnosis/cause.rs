@@ -44,7 +44,7 @@ pub enum Cause {
     EndpointUnreachable,
     /// The sink cannot listen on its configured address.
     CannotListen,
-    /// The endpoint delays requests to keep a quota.
+    /// The endpoint delays requests to enforce a quota.
     BrokerThrottles,
     /// The endpoint refuses requests or events.
     EndpointRefuses,
@@ -112,9 +112,9 @@ struct Row {
     id: &'static str,
     /// Time that the condition must hold before the cause is reported, in seconds. It is long
     /// enough for effects of a start, a rotation or a short outage to pass: a lane whose request
-    /// was refused waits some seconds before the next attempt.
+    /// was refused waits a few seconds before the next attempt.
     hold_seconds: f64,
-    /// Advice for the operator; `{}` is the component that has the cause.
+    /// Advice for the operator; `{}` is the component with the cause.
     advice: &'static str,
 }
 
@@ -192,8 +192,7 @@ impl Cause {
         )
     }
 
-    /// Returns the advice for the operator. `component` is the id of the component that has the
-    /// cause.
+    /// Returns the advice for the operator. `component` is the id of the component with the cause.
     pub fn advice(self, component: &str) -> String {
         self.row().advice.replace("{}", component)
     }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub struct Finding {
     pub cause: Cause,
     pub status: Status,
-    /// Id of the component that has the condition.
+    /// Id of the component to which the condition applies.
     pub component: String,
     /// Time for which the condition has already held, in seconds.
     pub age_seconds: f64,

@@ -13,7 +13,7 @@ const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_s
 /// thousands of files cost little.
 const PAUSES: u32 = 500;
 
-/// The diagnoses of all sources, at most some seconds old. Clones share the state.
+/// The diagnoses of all sources, at most a few seconds old. Clones share the state.
 #[derive(Clone, Default)]
 pub struct DiagnosisState(Arc<Mutex<Diagnoser>>);
 
@@ -28,8 +28,8 @@ impl DiagnosisState {
         self.0.lock().bottleneck().clone()
     }
 
-    /// Takes snapshots until the task is aborted. Snapshots before the engine runs are empty, and
-    /// ignored.
+    /// Takes snapshots until the task is aborted. Snapshots before the engine runs are empty and
+    /// are ignored.
     pub async fn observe(self, snapshot: Arc<TakeSnapshot>) {
         loop {
             let begun = Instant::now();

@@ -1,4 +1,5 @@
-//! Conditions over time, on made-up snapshots. `tests/e2e/diagnose` plants each cause in an agent.
+//! Conditions over time, on made-up snapshots. `tests/e2e/diagnose` injects each cause into an
+//! agent.
 
 use super::{Cause, Diagnoser, SourceDiagnosis, Status};
 use millstream_model::snapshot::{
@@ -10,7 +11,7 @@ use millstream_model::{CountersSnapshot, OriginTotals};
 /// Bytes that may be read but not yet delivered.
 const IN_FLIGHT: u64 = 2 << 20;
 
-/// A source `web`, a transform `parse` and a sink `out`.
+/// The `web` source, the `parse` transform and the `out` sink.
 #[derive(Clone, Default)]
 struct Agent {
     seconds: f64,
@@ -65,7 +66,7 @@ impl Agent {
         }
     }
 
-    /// Runs for some seconds; `each` changes the agent once a second.
+    /// Runs for this many seconds; `each` changes the agent once a second.
     fn run(&mut self, diagnoser: &mut Diagnoser, seconds: u32, each: impl Fn(&mut Agent)) {
         for _ in 0..seconds {
             self.seconds += 1.0;
@@ -75,8 +76,8 @@ impl Agent {
     }
 }
 
-/// Returns the failure of a sink that cannot deliver for some seconds, with this time between the
-/// first and the last attempt.
+/// Returns the failure of a sink that cannot deliver for this many seconds, with this time between
+/// the first and the last attempt.
 fn failure(kind: &'static str, code: i64, seconds: f64, span_seconds: f64) -> FailureSnapshot {
     FailureSnapshot { kind, code, message: "refused".into(), seconds, span_seconds, attempts: 9 }
 }

@@ -10,16 +10,16 @@ const UNREAD_ON_THE_WAY: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct FileTrack {
     pub path: String,
-    /// Whether the file was renamed, or is read further in a copy.
+    /// Whether the file was renamed, or reading continues in a copy.
     pub is_moved: bool,
     pub status: &'static str,
     pub position: u64,
     pub size: u64,
-    /// Time since when position and size have not changed.
+    /// Time since which position and size have not changed.
     pub still_since: f64,
     /// Time when the file last grew.
     pub grown: Option<f64>,
-    /// Time since when all but a few bytes of the file are read.
+    /// Time since which all but a few bytes of the file have been read.
     pub read_since: Option<f64>,
     /// Seconds from the newest timestamp in the lines to now.
     pub log_delay_seconds: Option<f64>,

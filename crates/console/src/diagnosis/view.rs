@@ -1,4 +1,4 @@
-//! The input of a check: a source and the components downstream, now and some seconds before.
+//! The input of a check: a source and the components downstream, now and a few seconds earlier.
 
 use super::tracks::FileTrack;
 use millstream_model::snapshot::{ComponentSnapshot, Snapshot};

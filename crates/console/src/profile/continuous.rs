@@ -24,11 +24,11 @@ const SLICE: Duration = Duration::from_secs(10);
 /// Maximum bytes of all slices: about ten minutes of a busy agent with a hundred threads.
 const SLICES_BYTES_MAX: usize = 16 << 20;
 
-/// Size of the buffer for samples of half a second, in bytes.
+/// Size of the buffer for half a second of samples, in bytes.
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// Number of threads after which the session is restarted, because a session keeps the names of
-/// threads that have ended.
+/// threads that have exited.
 const THREADS_MAX: usize = 4096;
 
 /// The state of continuous profiling.
@@ -50,7 +50,7 @@ struct Setting {
 
 static SETTING: Mutex<Setting> = Mutex::new(Setting { keep: None, has_task: false });
 
-/// The lock is held while the profiler's thread answers, which may wait for a JVM. Threads that
+/// The lock is held while the profiler's thread responds, which may wait for a JVM. Threads that
 /// deliver payloads must not take it.
 static CONTINUOUS: LazyLock<Mutex<Continuous>> = LazyLock::new(Mutex::default);
 
@@ -71,8 +71,8 @@ struct Slice {
 }
 
 impl Slices {
-    /// Adds a slice. For a slice without samples only the time is kept, so that the slices of a
-    /// quiet agent do not displace others.
+    /// Adds a slice. A slice without samples keeps only its time, so that the slices of a quiet
+    /// agent do not displace others.
     fn push(&mut self, mut profile: RawProfile, now: Instant) {
         if profile.stacks.is_empty() {
             (profile.threads, profile.modules) = (Vec::new(), Vec::new());
@@ -184,7 +184,7 @@ impl Continuous {
     }
 }
 
-/// Ends sampling for the profile of a client, which already runs. Blocks for some milliseconds.
+/// Stops sampling for a client's profile, which is already running. Blocks for a few milliseconds.
 pub fn pause() {
     let mut continuous = CONTINUOUS.lock();
     if let Some(session) = continuous.session.take() {
@@ -192,7 +192,7 @@ pub fn pause() {
     }
 }
 
-/// Resumes sampling unless a profile of a client runs.
+/// Resumes sampling unless a client's profile is running.
 pub fn resume() {
     CHANGED.notify_one();
 }
@@ -225,7 +225,7 @@ pub fn kept() -> Option<StoredSamples> {
     })
 }
 
-/// Returns the samples of the time before now whose length is `last`.
+/// Returns the samples from the period of length `last` before now.
 pub async fn last(last: &str) -> Reply {
     let time: Interval = match last.parse() {
         Ok(time) => time,

@@ -1,4 +1,4 @@
-//! The form of metrics: the text format, or one call per series.
+//! The output form of metrics: the text format, or one call per series.
 
 use millstream_model::secrets::mask;
 use millstream_model::snapshot::ComponentSnapshot;
@@ -21,7 +21,7 @@ pub struct Text<'a>(Out<'a>);
 enum Out<'a> {
     /// The text format.
     Text(&'a mut String),
-    /// A callback per metric, with whether the current family is a counter.
+    /// A callback per metric, and whether the current family is a counter.
     Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
 }
 
@@ -147,7 +147,7 @@ impl Display for Float {
     }
 }
 
-/// A number that a counter can have.
+/// A number that a counter can hold.
 pub trait Number {
     fn shown(self) -> impl Display;
 }

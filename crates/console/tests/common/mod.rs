@@ -71,7 +71,7 @@ impl Fixture {
         stream
     }
 
-    /// Requests over TCP with a valid `Host` and the given header lines.
+    /// Sends a request over TCP with a valid `Host` and the given header lines.
     pub fn ask(&self, path: &str, headers: &[&str]) -> Response {
         let host = format!("Host: {}", self.console().tcp);
         let headers: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Checks of sinks, and of what stores their progress.
+//! Checks of sinks, their disk buffers and the checkpoint store.
 
 use super::Finding;
 use crate::diagnosis::cause::{Cause, Status};
@@ -6,7 +6,7 @@ use crate::diagnosis::view::{Pair, View};
 
 /// Minimum time between the first and the last failed attempt for an endpoint to count as failing,
 /// in seconds. After a shorter outage, a sink may only be waiting for its next attempt. A pause is
-/// at most as long as the outage so far, so a lasting outage is known after twice this time. Two
+/// at most as long as the outage so far, so a lasting outage is detected after twice this time. Two
 /// attempts that end after the default `connect_timeout` of 10 s are sufficient.
 const FAILING_SECONDS: f64 = 10.0;
 

@@ -19,7 +19,7 @@ const FAILURES: &[&str] = &[
     "wrong_type",
 ];
 
-/// Notes for events on which a condition has no result. An event has one of them.
+/// Notes for events on which a condition has no result. An event carries one of these notes.
 const NO_RESULT: &[&str] = &["arithmetic_error", "missing_field", "step_limit", "type_error"];
 
 /// Note of a route for events on which no condition has a result.

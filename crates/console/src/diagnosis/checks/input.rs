@@ -36,7 +36,7 @@ const LATE_SECONDS: f64 = 60.0;
 /// Maximum time that the newest timestamp of a file may be in the future, in seconds.
 const AHEAD_SECONDS: f64 = 5.0;
 
-/// Offsets of time zones are multiples of this, in seconds.
+/// Time zone offsets are multiples of this number of seconds.
 const ZONE_SECONDS: f64 = 1800.0;
 
 /// Maximum difference between a delay and such a multiple that looks like a wrong time zone, in
@@ -92,7 +92,7 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
         // The rest of a rotated file may end in the middle of a line.
         let is_open = file.status == "active" && !file.is_moved;
         let is_line = (1..=UNFINISHED_BYTES_MAX).contains(&file.unread());
-        // A file whose writer ended long ago is not reported.
+        // A file whose writer exited long ago is not reported.
         let is_written = file.grown.is_some_and(|at| file.still_since - at < JUST_WRITTEN_SECONDS);
         is_open && is_line && is_written && now - file.still_since >= UNFINISHED_SECONDS
     };
