@@ -11,13 +11,14 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Shortest time between two returns of free memory: each may take a tenth of a second.
+/// Minimum time between two returns of free memory to the system, because each may take a tenth of
+/// a second.
 const TRIM_PAUSE_MIN: Duration = Duration::from_secs(5);
 
-/// Longest time between two of these returns, if they return little memory.
+/// Maximum time between two of these returns, used if they return little memory.
 const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// Longest time between two of these returns while the pressure is high, because only returned
+/// Maximum time between two of these returns while the pressure is high, because only returned
 /// memory reduces it.
 const TRIM_PAUSE_HIGH: Duration = Duration::from_secs(10);
 
@@ -27,7 +28,7 @@ const LITTLE_PART: u64 = 50;
 /// The memory of the agent, which is read several times a second.
 static OWN: LazyLock<io::Result<ResidentMemory>> = LazyLock::new(ResidentMemory::open);
 
-/// Returns the measurement of this process.
+/// Returns the memory measurement for this process.
 pub fn memory_host() -> MemoryHost {
     let trims = Mutex::new(Trims::default());
     if let Err(error) = &*OWN {
@@ -44,7 +45,7 @@ pub fn memory_host() -> MemoryHost {
 }
 
 /// Returns the resident memory of the agent and of the JVMs in separate processes in bytes. Memory
-/// that several of them have mapped counts for each.
+/// that several processes have mapped counts for each of them.
 fn resident() -> Option<u64> {
     let own = OWN.as_ref().ok()?.bytes()?;
     let children = JvmProcess::all().into_iter().filter_map(|process| process.state().pid);
@@ -53,7 +54,7 @@ fn resident() -> Option<u64> {
     Some(of_children.fold(own, u64::saturating_add))
 }
 
-/// Passes the pressure on to the JVM, and returns free memory of the allocator unless memory is
+/// Passes the pressure on to the JVM, and returns the allocator's free memory unless memory is
 /// plentiful. Does so after high pressure as well, because the memory would otherwise stay in the
 /// allocator.
 fn act(look: MemoryLook, trims: &mut Trims) {
@@ -67,8 +68,8 @@ fn act(look: MemoryLook, trims: &mut Trims) {
     }
 }
 
-/// The schedule of returning free memory of the allocator: often while there is much, because a
-/// return takes time.
+/// The schedule for returning the allocator's free memory. Returns are frequent only while much
+/// memory is free, because each takes time.
 #[derive(Default)]
 struct Trims {
     pause: Duration,

@@ -1,4 +1,4 @@
-//! What the agent logs about its configuration, at the start and after a reload.
+//! Log messages about the configuration, at startup and after a reload.
 
 use millstream_commands::{components, logging};
 use millstream_config::{Component, Config};
@@ -21,8 +21,8 @@ pub fn report_refused(config: &Config) {
     }
 }
 
-/// Warns of files held for sources that are not configured: they are not read, and they use disk
-/// space.
+/// Warns about files that are held for sources that are not configured. The files are not read, and
+/// use disk space.
 pub fn warn_of_unowned(config: &Config) {
     for (id, files, bytes) in unowned(config) {
         let folder = config.globals.data_dir.join("held").join(&id);
@@ -36,7 +36,7 @@ pub fn warn_of_unowned(config: &Config) {
     }
 }
 
-/// Returns ids without a source that have held files, with their number and bytes.
+/// Returns the ids that have held files but no source, with the number and bytes of the files.
 fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     let mut unowned = Vec::new();
     for folder in

@@ -15,7 +15,7 @@ const TERMINAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of plain lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Longest wait for the block to be removed at the end.
+/// Maximum wait for the block to be removed at the end.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Maximum bytes of an error; it stays on one line and cannot move the cursor.
@@ -24,7 +24,7 @@ const ERROR_BYTES_MAX: usize = 200;
 /// Maximum bytes of the line about the bottleneck.
 const LINE_BYTES_MAX: usize = 400;
 
-/// Maximum number of lines of rates in the block; further components share the last one.
+/// Maximum number of lines of rates in the block; additional components share the last line.
 const LINES_MAX: usize = 8;
 
 /// Assumed width of a terminal that does not report it.
@@ -101,7 +101,7 @@ fn show(observe: &impl Fn() -> Snapshot, bottleneck: &impl Fn() -> String, stops
             lines.push(last);
             BLOCK.lock().draw(&lines);
         } else {
-            // A closed standard error must not end the command.
+            // A closed standard error must not stop the command.
             let _ = writeln!(io::stderr(), "{} | {last}", rates.join(" | "));
         }
         before = now;
@@ -121,7 +121,7 @@ impl Block {
         let erased = self.erased();
         let columns = usize::from(columns());
         self.lines = lines.iter().map(|line| cut(line, columns)).collect();
-        // A closed standard error must not end the command.
+        // A closed standard error must not stop the command.
         let _ = io::stderr().write_all((erased + &self.text()).as_bytes());
     }
 

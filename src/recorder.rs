@@ -22,8 +22,8 @@ pub struct Recording {
 impl Recording {
     /// Starts recording according to the settings. The caller holds the lock of the data folder.
     ///
-    /// If there is no space for a file, the recording ends with the process: delivery is more
-    /// important than an examination after a crash.
+    /// If there is no space for a file, the recording ends with the process, because delivery is
+    /// more important than an examination after a crash.
     pub fn start(data_dir: &Path, globals: &Globals) -> Recording {
         let (settings, size) = (&globals.recorder, globals.recorder.size(globals.limits.memory));
         let folder = data_dir.join(FOLDER);

@@ -1,4 +1,4 @@
-//! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
+//! Reload: rereads the configuration while the agent runs, on SIGHUP or when its files change.
 
 use crate::notices;
 use crate::wiring::{self, LOADER};
@@ -293,7 +293,7 @@ async fn fingerprint_of((files, config): Watched) -> Fingerprint {
     [fingerprint_of_files(files).await, of_config.await.unwrap_or_default()].concat()
 }
 
-/// Waits until the files differ from `seen` and have been unchanged for some time.
+/// Waits until the files differ from `seen` and have been unchanged for [`SETTLED_AFTER`].
 async fn changed(files: Watched, seen: Fingerprint) {
     let (mut last, mut since) = (seen.clone(), Instant::now());
     loop {

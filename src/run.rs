@@ -1,4 +1,5 @@
-//! `millstream run`: starts the agent, waits for a signal or the end, and stops it.
+//! `millstream run`: starts the agent, waits for a signal or the end of the input, and stops the
+//! agent.
 
 use crate::notices::{announce_proxies, report_refused, warn_of_unowned};
 use crate::progress::{AboveBlock, Progress};
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Threads for blocking calls, such as disk syncs.
+/// Maximum number of threads for blocking calls, such as disk syncs.
 const BLOCKING_THREADS_MAX: usize = 32;
 
 /// Options of `run` in addition to the configuration.
@@ -105,8 +106,8 @@ fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
     Ok(log)
 }
 
-/// Starts the runtime of the network, and receives SIGHUP from now on. Without this, SIGHUP would
-/// end the process until the configuration is loaded, which may compile operators.
+/// Starts the network runtime, and starts to receive SIGHUP. Otherwise SIGHUP would kill the
+/// process until the configuration is loaded, which may compile operators.
 fn receive_hangups() -> Result<(Runtime, Signal), Refusal> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -175,8 +176,8 @@ async fn serve(
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 
-/// How long a stop takes, at most, after `--until-eof` has given up on a component: what is left
-/// for the others is to close their files.
+/// Maximum time of a shutdown after `--until-eof` has given up on a component. The other components
+/// only need to close their files.
 const GIVEN_UP_TIME: Duration = Duration::from_secs(2);
 
 /// Waits for a signal to stop, or for the end of all sources. Returns the components that
@@ -263,7 +264,7 @@ fn late(stopped: &Stopped) -> String {
     if late.is_empty() { String::new() } else { format!(" ({})", late.join("; ")) }
 }
 
-/// Formats the three numbers of a stop: delivered, waiting, lost.
+/// Formats the three numbers of a shutdown: delivered, waiting, lost.
 fn summary(stopped: &Stopped) -> String {
     let snapshot = &stopped.snapshot;
     let of_sources = stopped.left.waiting;
@@ -328,7 +329,8 @@ const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// Received so that exceeding `ulimit -f` is an error of the file and does not end the process.
+    /// Received so that exceeding `ulimit -f` is an error of the file and does not kill the
+    /// process.
     _file_size: Signal,
 }
 
@@ -368,10 +370,10 @@ impl Signals {
     }
 }
 
-/// Maximum time that the end of the engine waits for a snapshot in progress.
+/// Maximum time to wait for a snapshot in progress when the engine stops.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(1);
 
-/// Takes snapshots of the engine. The engine starts after the API and ends before it.
+/// Takes snapshots of the engine. The engine starts after the API and stops before the API.
 #[derive(Clone, Default)]
 struct Observer(Arc<OnceLock<RwLock<Option<Box<TakeSnapshot>>>>>);
 
@@ -395,7 +397,8 @@ impl Observer {
         engine.read().as_ref().map_or_else(AgentSnapshot::default, |take| take())
     }
 
-    /// Returns a snapshot; returns an empty one before the engine is set, and after its end.
+    /// Returns a snapshot, which is empty before the engine is set and after the engine has
+    /// stopped.
     fn now(&self) -> AgentSnapshot {
         self.0.get().map_or_else(AgentSnapshot::default, Observer::take)
     }
@@ -468,7 +471,7 @@ impl Api {
         Settings { taps: self.taps.taps(), ..settings(config, until_eof, internal_metrics) }
     }
 
-    /// Ends the taps, closes the API, and lets go of the engine.
+    /// Ends the taps, closes the API, and releases the engine.
     async fn shutdown(self) {
         self.taps.end();
         self.console.shutdown().await;
@@ -495,7 +498,7 @@ impl Api {
     }
 }
 
-/// Returns what the agent runs beside the engine.
+/// Returns the state of the parts that the agent runs in addition to the engine.
 fn sections() -> Sections {
     Sections {
         jvm: jvm_snapshot(),

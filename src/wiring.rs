@@ -1,4 +1,5 @@
-//! From a checked configuration to a blueprint, through the registry, and to the settings of an engine.
+//! Turns a checked configuration into a blueprint, through the registry, and into the settings of
+//! an engine.
 
 use crate::governor;
 use millstream_commands::components::{inputs, resources, source_info};
@@ -13,7 +14,7 @@ use millstream_model::{BuildError, InternalMetrics};
 /// Loads configurations, and accepts those that the engine could run.
 pub const LOADER: Loader = Loader { refused };
 
-/// Returns why a run of this configuration would be refused, without opening anything.
+/// Returns the reason why a run of this configuration would be refused, without opening anything.
 fn refused(config: &Config) -> Option<String> {
     if let Some(reason) = jvms::oversized_jvm(config) {
         return Some(reason);

@@ -1,4 +1,4 @@
-//! Tests of what sources see of their agent.
+//! Tests of the agent's state that sources see.
 
 use super::*;
 use millstream_config::Registry;
@@ -31,8 +31,8 @@ async fn internal_metrics_have_all_components_from_the_start() {
         });
         components
     });
-    // Long enough for the thread to ask first. If the thread is slower, the test proves nothing but
-    // does not fail.
+    // Long enough for the thread to query first. If the thread is slower, the test proves nothing
+    // but does not fail.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let built = wiring::blueprint(&config)
         .unwrap()

@@ -1,4 +1,4 @@
-//! Tests of what is refused before anything runs.
+//! Tests of configurations that are refused before anything runs.
 
 use super::*;
 use millstream_config::Registry;
