@@ -55,7 +55,7 @@ fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
     })
 }
 
-/// Whether two claims conflict. A wildcard address claims the port on every interface.
+/// Returns whether two claims conflict. A wildcard address claims the port on every interface.
 fn is_same_claim(one: &str, other: &str) -> bool {
     let address = |claim: &str| {
         let (_, address) = claim.rsplit_once(' ')?;
@@ -68,8 +68,8 @@ fn is_same_claim(one: &str, other: &str) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || takes(a, b) || takes(b, a))
 }
 
-/// Checks that two components do not write the same file: after a crash each would truncate the
-/// other's data. Messages omit paths: they may come from a variable with a secret.
+/// Checks that two components do not write the same file, because each would truncate the other's
+/// data after a crash. Messages omit paths, because they may come from a variable with a secret.
 fn shared_file(
     first: &Component,
     files: &[PathBuf],
@@ -87,7 +87,8 @@ fn shared_file(
     Some(Fault::new(&second.place, format!("`{}` and `{}` {what}", first.id, second.id), advice))
 }
 
-/// Whether two paths with `*` for fields can match the same file. No value is empty or has a `/`.
+/// Returns whether two paths with `*` for fields can match the same file. No value is empty or
+/// contains a `/`.
 fn paths_may_match(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.as_os_str().as_bytes(), other.as_os_str().as_bytes());
     // For each prefix of `other`: whether it can match the prefix of `one` so far.
@@ -109,8 +110,8 @@ fn paths_may_match(one: &Path, other: &Path) -> bool {
     fits[other.len()]
 }
 
-/// Checks that a sink does not write to `data_dir`: a field's value could name one of the agent's
-/// own files, or a rotation could move it.
+/// Checks that a sink does not write to `data_dir`, because a field's value could name one of the
+/// agent's own files, or a rotation could move it.
 fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> {
     let data_dir = &config.globals.data_dir;
     let data_dir = canonical(&std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));
@@ -144,7 +145,8 @@ fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// Checks that a source does not read a file that the agent writes: it would grow forever.
+/// Checks that a source does not read a file that the agent writes, because the file would grow
+/// forever.
 fn loops(config: &Config, source: &Component) -> Vec<Fault> {
     let log = match &config.globals.log.to {
         LogTarget::File(path) => {
@@ -156,7 +158,7 @@ fn loops(config: &Config, source: &Component) -> Vec<Fault> {
         writes(c).into_iter().map(|path| (format!("the output of `{}`", c.id), path))
     });
     let read = written.chain(log).filter(|(_, path)| source.decoded.reads(path));
-    // The message omits the path: it may come from a variable with a secret.
+    // The message omits the path, because it may come from a variable with a secret.
     let fault = |(what, _): (String, PathBuf)| {
         Fault::new(
             &source.place,

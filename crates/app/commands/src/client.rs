@@ -25,11 +25,11 @@ use tokio::time::timeout;
 /// Maximum time of a request: as long as the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of a response, which may have the state of thousands of files and rules.
+/// Maximum bytes of a response, which may contain the state of thousands of files and rules.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// Maximum bytes of a recording or profile of an agent: the largest `recorder.size`, and the data
-/// beside the events.
+/// in addition to the events.
 const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
 /// Maximum bytes of an error.
@@ -38,8 +38,8 @@ const ERROR_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
-/// Reason for the early end of a lasting response. The time is the one after which an agent closes
-/// a connection that takes no data.
+/// Reason for the early end of a lasting response. The time is the time after which an agent closes
+/// a connection whose client reads nothing.
 pub const ENDED: &str =
     "the agent closed the connection, because it stopped or this command read nothing for 30 s";
 
@@ -76,7 +76,7 @@ pub struct PlaceArgs {
     token_file: Option<PathBuf>,
 }
 
-/// The place where an agent answers.
+/// The location of an agent's API.
 #[derive(Debug)]
 enum Place {
     DataDir(PathBuf),
@@ -173,7 +173,7 @@ impl PlaceArgs {
 ///
 /// # Errors
 ///
-/// It cannot be read, or is longer than a token.
+/// Returns an error if the file cannot be read or is longer than a token.
 pub fn read_token(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -197,7 +197,7 @@ fn authority(url: &str) -> Result<String, String> {
 }
 
 impl Client {
-    /// Returns a client of the agent with a data folder.
+    /// Returns a client for the agent that uses this data folder.
     pub fn of_data_dir(data_dir: PathBuf) -> Client {
         Client { place: Place::DataDir(data_dir) }
     }
@@ -218,7 +218,7 @@ impl Client {
         }
     }
 
-    /// Returns the process of the agent, if it answers on its control socket.
+    /// Returns the process of the agent, if it responds on its control socket.
     pub fn pid(&self) -> Option<Pid> {
         let data_dir = self.data_dir()?;
         let folder = reach(data_dir).ok()?;
@@ -231,8 +231,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// No agent runs at the place, it refuses the request, the response is too long, or the request
-    /// fails.
+    /// Returns an error if no agent runs at the place, it refuses the request, the response is too
+    /// long, or the request fails.
     pub async fn request(
         &self,
         method: Method,
@@ -247,7 +247,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Client::request`].
+    /// Returns the same errors as [`Client::request`].
     pub async fn download(
         &self,
         method: Method,
@@ -262,7 +262,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// No agent runs at the place, it refuses the request, or the connection fails.
+    /// Returns an error if no agent runs at the place, it refuses the request, or the connection
+    /// fails.
     pub async fn stream(
         &self,
         path: &str,

@@ -1,5 +1,5 @@
-//! What a configuration says about its components: their resources, their inputs, what their events
-//! share, and the proxies on their way.
+//! Information from a configuration about its components: their resources, their inputs, the
+//! metadata that their events share, and their proxies.
 
 use crate::jvms;
 use millstream_components::component::Resources;
@@ -41,7 +41,7 @@ pub fn inputs(config: &Config, component: &Component) -> Vec<Input> {
     component.inputs.iter().map(resolve).collect()
 }
 
-/// Returns the ids of components and what they send through proxies.
+/// Returns component ids with the endpoints to which the components send through proxies.
 pub fn proxies(config: &Config) -> impl Iterator<Item = (&str, String)> {
     config.components.iter().flat_map(|component| {
         let ways = component.decoded.proxies().into_iter();

@@ -142,7 +142,7 @@ fn behind(snapshot: &Value, diagnosis: &Value) -> Behind {
 }
 
 /// Removes all sources except sources with one of these ids, or upstream of a transform or sink
-/// with one. Without ids, keeps all sources.
+/// with one of these ids. Without ids, keeps all sources.
 fn keep(diagnosis: &mut Value, ids: &[String], behind: &Behind) -> Result<(), String> {
     let is_of = |source: &Value, id: &str| {
         let source = text(&source["source"]);

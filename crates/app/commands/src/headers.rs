@@ -5,8 +5,8 @@ use millstream_config::{Component, Config, Fault};
 use millstream_model::Kind;
 use std::collections::HashSet;
 
-/// Returns the lines of a source that name the columns of the others; `None` if no component that
-/// receives its events requires them.
+/// Returns the lines of a source that name the columns of the other lines; `None` if no component
+/// that receives its events requires them.
 pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
     let wanted: Vec<HeaderLines> =
         readers(config, source).iter().flat_map(|reader| reader.decoded.header_lines()).collect();
@@ -64,7 +64,7 @@ fn conflicts_of(config: &Config, source: &Component) -> Vec<Fault> {
     faults
 }
 
-/// Whether the configuration asks for these lines explicitly.
+/// Returns whether the configuration asks for these lines explicitly.
 fn is_certain(lines: &HeaderLines) -> bool {
     !matches!(lines, HeaderLines::IfPresent { .. })
 }

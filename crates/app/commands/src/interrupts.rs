@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP for commands that end their work in an orderly way.
+//! SIGINT, SIGTERM and SIGHUP for commands that stop their work in an orderly way.
 
 use crate::exit::FAILED;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Counts SIGINT and SIGTERM from now on; they no longer end the process.
+/// Starts to count SIGINT and SIGTERM, which then no longer kill the process.
 pub fn count() -> io::Result<Arc<AtomicUsize>> {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -30,15 +30,15 @@ pub fn count() -> io::Result<Arc<AtomicUsize>> {
     Ok(count)
 }
 
-/// Ends the process at the second signal, because a pipe that is not read may block the reaction to
-/// the first.
+/// Exits the process at the second signal, because a pipe that is not read may block the reaction
+/// to the first.
 pub async fn end_at_second_signal(mut signals: Signals) {
     signals.stop().await;
     signals.stop().await;
     std::process::exit(i32::from(FAILED));
 }
 
-/// The signals that end a command early.
+/// The signals that stop a command early.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -47,7 +47,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Receives the signals from now on. They no longer end the process.
+    /// Starts to receive the signals, which then no longer kill the process.
     pub fn receive() -> io::Result<Signals> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
@@ -66,7 +66,7 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP was not ignored when the command began.
+/// Whether SIGHUP was not ignored when the command started.
 static HANGUP_IS_RECEIVED: OnceLock<bool> = OnceLock::new();
 
 async fn hangup(signal: Option<&mut Signal>) {

@@ -92,7 +92,7 @@ fn check(options: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Notes on standard error that no receiver exists yet.
+/// Reports on standard error that no receiver exists yet.
 fn note_socket(target: &Target, options: &str) {
     let value = |key: &str| {
         let of = |part: &'_ str| part.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The JVMs of a configuration: how they are started, and the memory that they may take.
+//! The JVMs of a configuration: their start options, and their maximum memory.
 
 use millstream_components::util::jvm::{JvmRuntime, processes_of, runs_inside};
 use millstream_config::{Config, Fault};
@@ -11,7 +11,7 @@ pub fn threads(config: &Config) -> usize {
     config.globals.limits.threads.min(available)
 }
 
-/// Returns how the agent's JVM is started.
+/// Returns the start options of the agent's JVM.
 pub fn jvm_options(config: &Config) -> JvmOptions {
     config.globals.jvm_options(threads(config))
 }
@@ -21,14 +21,14 @@ pub fn runtime(config: &Config) -> JvmRuntime {
     JvmRuntime { options: jvm_options(config), processes: jvm_processes(config) }
 }
 
-/// Returns how JVMs in separate processes are started.
+/// Returns the start options of the JVMs in separate processes.
 fn jvm_processes(config: &Config) -> JvmProcesses {
     config.globals.jvm_processes(threads(config))
 }
 
-/// Returns the maximum memory of the JVMs, in bytes: of the JVM inside the agent if a component runs
-/// in it, or if the configuration has the key `jvm` and no component runs in a separate process; and
-/// of the JVMs of the processes that components use.
+/// Returns the maximum memory of the JVMs, in bytes. The JVM inside the agent counts if a component
+/// runs in it, or if the configuration contains the key `jvm` and no component runs in a separate
+/// process. The JVMs of the processes that components use also count.
 pub fn jvm_bytes(config: &Config) -> u64 {
     reserved_jvms(config).bytes()
 }
@@ -51,7 +51,7 @@ impl Jvms {
         self.0.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
     }
 
-    /// Returns the sum in words, and of what.
+    /// Describes the sum and its parts.
     fn describe(&self) -> String {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let parts: Vec<String> =
@@ -88,8 +88,8 @@ pub fn needs_jvm(config: &Config) -> bool {
     config.components.iter().any(|component| runs_inside(&*component.decoded))
 }
 
-/// Returns why a configuration cannot run in an agent that has reserved so much memory for the JVM
-/// at its start.
+/// Returns the reason why a configuration cannot run in an agent that reserved this much memory for
+/// the JVM at startup.
 pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     let needed = needed_jvms(config);
     let (what, advice) = match reserved_bytes {
@@ -110,7 +110,8 @@ pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     (needed.bytes() > reserved_bytes).then(|| Fault::anywhere(what, advice))
 }
 
-/// Returns why the memory limit has no room for the JVM, which is known before it is started.
+/// Returns the reason why the memory limit has no room for the JVM, which is known before the JVM
+/// is started.
 pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0;
     (jvm_bytes(config) >= limit).then(|| {

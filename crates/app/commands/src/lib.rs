@@ -1,8 +1,9 @@
-//! The commands of the program, and what they share with the agent that it runs.
+//! The commands of the program, and the code that they share with the agent.
 //!
-//! A separate crate because it is a tool with separate tests. The program parses the command line and
-//! runs the agent. What only the program can do, such as building components or parsing the command
-//! line of another process, it passes to the commands that need it.
+//! This is a separate crate because it is a tool with separate tests. The program parses the
+//! command line and runs the agent. Functions that only the program can provide, such as building
+//! components or parsing the command line of another process, are passed to the commands that need
+//! them.
 
 #![forbid(unsafe_code)]
 

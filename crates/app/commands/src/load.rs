@@ -1,4 +1,4 @@
-//! Loads a configuration, checks how its parts fit together, and prints what is wrong with it.
+//! Loads a configuration, checks how its parts fit together, and prints its errors.
 
 use crate::{checks, jvms};
 use clap::Args;
@@ -21,14 +21,14 @@ pub type Loaded = Result<Config, Vec<Fault>>;
 /// Loads configurations, and accepts those that an agent could run.
 #[derive(Clone, Copy)]
 pub struct Loader {
-    /// Returns why a run of a checked configuration would be refused, without opening anything: only
-    /// the program can build its components.
+    /// Returns the reason why a checked configuration would be refused at startup, if there is one.
+    /// Opens nothing. It is a function pointer, because only the program can build the components.
     pub refused: fn(&Config) -> Option<String>,
 }
 
 impl Loader {
-    /// Loads a configuration and checks that it could run in an agent that has reserved so much memory
-    /// for a JVM. The task files in use replace those that are invalid.
+    /// Loads a configuration and checks that it could run in an agent that has reserved this much
+    /// memory for a JVM. The task files in use replace invalid ones.
     pub fn check(&self, files: &[PathBuf], previous: &TaskFiles, reserved_bytes: u64) -> Loaded {
         let env = |name: &str| std::env::var(name).ok();
         let secrets = millstream_config::secrets(files, &env);
@@ -53,13 +53,14 @@ impl Loader {
     /// Loads a configuration, and prints its errors and warnings; `None` if there are errors.
     pub fn load(&self, files: &[PathBuf]) -> Option<Config> {
         let env = |name: &str| std::env::var(name).ok();
-        // Before anything is said of it.
+        // Remember the secrets before any message about the configuration is printed.
         let secrets = millstream_config::secrets(files, &env);
         secrets::remember(secrets::Origin::Configuration, secrets);
         self.accept(millstream_config::load(files, &Registry, &env))
     }
 
-    /// The same for a loaded configuration, of which more is checked.
+    /// Accepts a loaded configuration after additional checks, and prints its errors and warnings;
+    /// `None` if there are errors.
     pub fn accept(&self, loaded: Loaded) -> Option<Config> {
         match self.runnable(loaded, |_| None) {
             Ok(config) => {
@@ -74,7 +75,7 @@ impl Loader {
     }
 }
 
-/// Returns what is wrong with a configuration, without its secrets.
+/// Returns the text of a fault, without the secrets of the configuration.
 pub fn shown(fault: &Fault) -> String {
     secrets::mask(&fault.to_string()).into_owned()
 }

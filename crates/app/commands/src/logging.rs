@@ -1,8 +1,8 @@
 //! The log of the agent, behind the `log` facade.
 //!
 //! A caller formats its line and puts it into a bounded queue; one thread writes. Logging never
-//! blocks: if the queue is full, a line is dropped and counted. Messages of one call site are
-//! written a few times per window, and further ones are only counted.
+//! blocks: if the queue is full, a line is dropped and counted. Messages from one call site are
+//! written a few times per window, and additional ones are only counted.
 
 mod line;
 #[cfg(test)]
@@ -64,7 +64,8 @@ pub struct Handle {
 ///
 /// # Errors
 ///
-/// A file that cannot be opened, a thread that cannot be started, or an existing logger.
+/// Returns an error if a file cannot be opened, a thread cannot be started, or a logger already
+/// exists.
 pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
     // The level can change, and every message checks it first.
     let handle = start(LevelFilter::Trace, open(to)?)?;
@@ -95,7 +96,7 @@ pub fn internal_logs() -> InternalLogs {
     RECORDS.get().cloned().unwrap_or_default()
 }
 
-/// Returns the level of messages that a configuration asks for.
+/// Returns the level of messages that a configuration requests.
 pub fn level(level: LogLevel) -> log::LevelFilter {
     match level {
         LogLevel::Error => log::LevelFilter::Error,
@@ -141,8 +142,8 @@ impl Handle {
         self.shared.flush()
     }
 
-    /// Returns how many lines were dropped since the start because the queue was full or writing
-    /// failed.
+    /// Returns the number of lines that were dropped since the start because the queue was full or
+    /// writing failed.
     pub fn dropped_lines(&self) -> u64 {
         self.shared.lock().dropped
     }
@@ -225,12 +226,12 @@ struct State {
     dropped: u64,
     /// Dropped lines that the log has reported.
     dropped_reported: u64,
-    /// Whether the last write failed, in which case reporting it would fail too.
+    /// Whether the last write failed, in which case reporting it would also fail.
     failing: bool,
     windows: HashMap<u64, Window>,
     /// Passes log records to sources.
     records: InternalLogs,
-    /// Whether the agent is ending, so that repeats are reported before the end of their windows.
+    /// Whether the agent is exiting, so that repeats are reported before the end of their windows.
     closing: bool,
 }
 
@@ -254,7 +255,7 @@ impl Shared {
     /// Formats outside of the lock, and only messages that will be written.
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
-        // A secret that is cut off would not be recognized, so it is masked before.
+        // A secret that is cut off would not be recognized, so mask secrets first.
         let message = escaped(record.args(), RAW_BYTES_MAX);
         let message = escaped(mask(&message), MESSAGE_BYTES_MAX);
         let now = SystemTime::now();
@@ -286,7 +287,7 @@ impl Shared {
         }
     }
 
-    /// Waits for lines and moves all of them to `buffer`; returns how many.
+    /// Waits for lines and moves all of them to `buffer`; returns their number.
     fn next(&self, buffer: &mut String) -> u64 {
         buffer.clear();
         // Frees the memory of a burst.
@@ -317,7 +318,8 @@ impl Shared {
 }
 
 impl State {
-    /// Returns the window of a record, if it is to be written; otherwise counts it there.
+    /// Returns the window of a record, if the record is to be written; otherwise counts the record
+    /// in the window.
     fn admit(&mut self, record: &Record, now: Instant) -> Option<u64> {
         let mut site = call_site(record);
         if !self.windows.contains_key(&site) && self.windows.len() >= WINDOWS_MAX {
@@ -383,7 +385,7 @@ impl State {
         }
     }
 
-    /// Returns when the next window closes that may have repeats to report. Only a full window may
+    /// Returns the time when the next window with possible repeats closes. Only a full window may
     /// have some, because counted messages wake no thread.
     fn next_close(&self) -> Option<Instant> {
         let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);

@@ -17,8 +17,8 @@ pub fn print_error(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escaped(message, MESSAGE_BYTES_MAX));
 }
 
-/// Prints a text on standard output. Returns `status`, even if the reader is gone. After another
-/// error, which is printed, returns the status of a failure.
+/// Prints text on standard output. Returns `status`, even if the reader is gone. After another
+/// error, prints the error and returns the status of a failure.
 pub fn print(text: &str, status: u8) -> u8 {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -77,8 +77,8 @@ impl<W: Write> Write for UntilClosed<W> {
 }
 
 impl Output {
-    /// Returns an output to standard output. After its reader is gone, as with `head`, the rest is
-    /// discarded without an error.
+    /// Returns an output that writes to standard output. After its reader is gone, as with `head`,
+    /// the rest is discarded without an error.
     pub fn stdout() -> Output {
         Output::new(Box::new(UntilClosed(Some(io::stdout()))))
     }
@@ -87,7 +87,7 @@ impl Output {
         Output { writer: BufWriter::new(writer), bytes: 0, names: None, is_unnamed: false }
     }
 
-    /// Creates a file. `is_unnamed` says that the user does not know its name, so that it is
+    /// Creates a file. `is_unnamed` says that the user did not choose the name, so the name is
     /// printed.
     pub fn create(path: &Path, is_unnamed: bool) -> io::Result<Output> {
         Output::with_mode(path, is_unnamed, 0o666)

@@ -158,7 +158,7 @@ const DURATION_DEFAULT: Interval = Interval(Duration::from_secs(15));
 /// Default time between two samples.
 const INTERVAL_DEFAULT: Interval = Interval(Duration::from_millis(10));
 
-/// Returns the samples of continuous profiling from this time until now.
+/// Returns the last samples of continuous profiling, for a period of this length.
 async fn sampled(last: Interval, client: &Client) -> Result<RawProfile, Failure> {
     let path = format!("{PATH}?last={last}");
     let raw = client.download(Method::GET, &path, Vec::new()).await?;

@@ -1,11 +1,11 @@
-//! Random choices that a seed repeats.
+//! Random choices that are repeatable with a seed.
 
-/// Random numbers that a seed repeats.
+/// Random numbers that are repeatable with a seed.
 #[derive(Clone, Debug)]
 pub struct Random(fastrand::Rng);
 
 impl Random {
-    /// Creates a generator; the same seed gives the same numbers.
+    /// Creates a generator; the same seed generates the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(fastrand::Rng::with_seed(seed))
     }

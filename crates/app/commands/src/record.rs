@@ -1,4 +1,4 @@
-//! `millstream record`: writes events that an agent has recorded, or records from now on.
+//! `millstream record`: writes events that an agent has recorded, or records new events.
 
 mod crash;
 mod events;
@@ -129,7 +129,7 @@ impl RecordArgs {
         Ok(task)
     }
 
-    /// Returns the destination of the output. A recording from now on goes to a file by default.
+    /// Returns the destination of the output. A live recording goes to a file by default.
     fn target(&self, is_live: bool) -> Result<Target, String> {
         Target::new(self.output.as_deref(), self.format, is_live)
     }
@@ -169,7 +169,7 @@ impl From<ClientError> for Failure {
 ///
 /// # Errors
 ///
-/// The reason why this is not possible.
+/// Returns the reason why this is not possible.
 pub async fn dump(client: &Client, path: &Path) -> Result<(), String> {
     let said = |failure: Failure| failure.1.unwrap_or_default();
     let target = Target::new(Some(path), Some(Format::Jfr), true)?;
@@ -181,7 +181,7 @@ pub async fn dump(client: &Client, path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// The reason why this is not possible.
+/// Returns the reason why this is not possible.
 pub fn dump_crash(data_dir: &Path, path: &Path) -> Result<(), String> {
     let said = |failure: Failure| failure.1.unwrap_or_default();
     let target = Target::new(Some(path), Some(Format::Jfr), true)?;

@@ -1,9 +1,9 @@
 //! The files of runs in the data folder.
 //!
-//! Each run has a file `run-TIME.rings`, or a link to one in memory while it runs, see
-//! [`memory`]. A run holds a lock on its file, so that others can tell whether it still runs. The
-//! next run removes the file of a run that has ended in order, and all but the newest two of runs that
-//! died; what of these is in memory becomes a file.
+//! Each run has a file `run-TIME.rings`, or a link to a file in memory while it runs, see
+//! [`memory`]. A run holds a lock on its file, so that others can tell whether it is still running.
+//! The next run removes the files of runs that ended in an orderly way, and all but the newest two
+//! files of runs that died. Of the remaining files, those in memory are moved to disk.
 
 pub mod memory;
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Folder of the files in `data_dir`.
 pub const FOLDER: &str = "recorder";
 
-/// Number of files of runs that died to keep: the latest, and the one before it for comparison.
+/// Number of files of runs that died to keep: the latest, and the previous one for comparison.
 const DIED_MAX: usize = 2;
 
 /// Bytes of a header.
@@ -59,7 +59,7 @@ impl RunFile {
     ///
     /// # Errors
     ///
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn open(path: &Path) -> io::Result<RunFile> {
         let file = memory::open(path)?;
         let is_running = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
@@ -76,7 +76,7 @@ impl RunFile {
         Ok(RunFile { path: path.to_owned(), end, header })
     }
 
-    /// Returns whether someone may ask for the file: its run died and has recorded events. A file
+    /// Returns whether someone may need the file because its run died and recorded events. A file
     /// of another release counts as well, because that release may be able to read it.
     fn is_worth_keeping(&self) -> bool {
         let has_events = matches!(self.header, Ok(_) | Err(NoRecording::OtherVersion));
@@ -88,7 +88,7 @@ impl RunFile {
 ///
 /// # Errors
 ///
-/// The folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let named = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
     named_files(folder, named)
@@ -175,7 +175,7 @@ fn to_disk(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The file cannot be written. The link is then unchanged.
+/// Returns an error if the file cannot be written. In this case, the link is unchanged.
 pub fn replace(path: &Path, content: &mut dyn Read) -> io::Result<()> {
     let target = memory::target(path);
     let new = new_path(path);
@@ -201,7 +201,7 @@ fn create_file(path: &Path) -> io::Result<File> {
     options.read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// An incomplete file, or a link to it. Dropping it removes it.
+/// An incomplete file, or a link to it. Dropping this value removes the file.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -213,7 +213,7 @@ impl NewFile {
     ///
     /// # Errors
     ///
-    /// The folder or the file cannot be created.
+    /// Returns an error if the folder or the file cannot be created.
     pub fn create(folder: &Path, storage: RecorderStorage) -> io::Result<NewFile> {
         match DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -240,7 +240,7 @@ impl NewFile {
     ///
     /// # Errors
     ///
-    /// The file cannot be renamed.
+    /// Returns an error if the file cannot be renamed.
     pub fn keep(mut self) -> io::Result<(PathBuf, File)> {
         let path = self.path.with_extension("");
         if memory::target(&self.path).is_some() {

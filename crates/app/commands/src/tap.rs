@@ -37,7 +37,7 @@ pub const HELP: &str = "Example:\n  \
     Exit status: 0 done; 1 no agent runs, the agent stops, too many taps are open, or the output no\n\
     longer exists after a reload; 2 unknown id, invalid expression or usage.";
 
-/// Maximum bytes of a request's path and parameters. The agent takes 16 KiB with all headers.
+/// Maximum bytes of a request's path and parameters. The agent accepts 16 KiB with all headers.
 const PATH_BYTES_MAX: usize = 15 << 10;
 
 /// Maximum time for a tap to end in an orderly way after a signal.
@@ -103,7 +103,7 @@ fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
     runtime.block_on(show(args, client, &path, stopped))
 }
 
-/// Ends the tap in an orderly way at a signal. Ends the process if that takes too long.
+/// Ends the tap in an orderly way at a signal. Exits the process if that takes too long.
 async fn end_at_signal(mut signals: Signals, stop: oneshot::Sender<()>) {
     signals.stop().await;
     let _ = stop.send(());

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthChar;
 /// Maximum number of consecutive characters without width: marks above and below a letter.
 const MARKS_MAX: usize = 3;
 
-/// Returns a text that cannot control a terminal: control characters, line separators, invisible
+/// Returns text that cannot control a terminal: control characters, line separators, invisible
 /// characters, and characters that change the direction of text are escaped.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -27,7 +27,7 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Whether a character is escaped.
+/// Returns whether a character is escaped.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -36,12 +36,12 @@ fn is_unsafe(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Text with escaped control characters, so that no message starts a second line or moves a
-/// terminal's cursor, of at most `bytes_max` bytes, with a mark where it is cut.
+/// Escapes control characters so that a message cannot start a new line or move the cursor, and
+/// cuts the text to `bytes_max` bytes, with a mark at the cut.
 pub fn escaped(text: impl fmt::Display, bytes_max: usize) -> String {
     let mut escaper = Escaper { out: String::new(), bytes_max };
     if write!(escaper, "{text}").is_err() {
-        // Full, or a value that cannot be formatted: either way there is more than is written.
+        // The output is full, or a value cannot be formatted. Either way, the text is incomplete.
         escaper.out.push('…');
     }
     escaper.out

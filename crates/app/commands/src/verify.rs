@@ -93,7 +93,7 @@ fn injected(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| "use lose= and a number, such as lose=3".into())
 }
 
-/// Runs it; returns the exit status.
+/// Runs the verification; returns the exit status.
 pub fn verify(args: &VerifyArgs) -> u8 {
     let (mut scratch, sink) = match prepare(args) {
         Ok(prepared) => prepared,

@@ -20,15 +20,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// An error in a configuration, printed as
-/// `file:line:column: what is wrong; what to write instead`.
+/// An error in a configuration, printed as `file:line:column: what is wrong; what to use instead`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Position of the error; `None` if it is not in a file.
     pub place: Option<Place>,
     /// What is wrong.
     pub what: String,
-    /// Advice on what to write instead; may be empty.
+    /// Advice on what to use instead; may be empty.
     pub advice: String,
 }
 
@@ -43,7 +42,7 @@ impl Fault {
         Fault { place: None, what: what.into(), advice: advice.into() }
     }
 
-    /// Creates an error from a message of the form "what is wrong; what to write instead".
+    /// Creates an error from a message of the form "what is wrong; what to use instead".
     pub fn from_message(place: &Place, prefix: &str, message: &str) -> Self {
         let (what, advice) = message.split_once("; ").unwrap_or((message, ""));
         Fault::new(place, format!("{prefix}{what}"), advice)

@@ -1,6 +1,6 @@
 //! The configuration: from YAML files to checked settings, with every error at its position.
 //!
-//! A separate crate because it cuts a dependency: fuzz targets use it without the program.
+//! This is a separate crate so that fuzz targets can use it without the program.
 //!
 //! `files` reads a file, `parse` builds a tree with positions, `replace` substitutes variables,
 //! `merge` joins all files, `globals` and `components` check the keys through `check`, and `topology`
@@ -72,7 +72,7 @@ pub trait Catalog {
     /// Returns the type names of a kind, sorted.
     fn types(&self, kind: Kind) -> Vec<&'static str>;
 
-    /// Returns the name of a type if it exists. Tests have types that `types` does not list.
+    /// Returns the name of a type if it exists. Tests use types that `types` does not list.
     fn find(&self, kind: Kind, name: &str) -> Option<&'static str> {
         self.types(kind).into_iter().find(|known| *known == name)
     }
@@ -83,7 +83,7 @@ pub trait Catalog {
     /// Decodes options that match the schema.
     ///
     /// # Errors
-    /// An error that the schema cannot express, without advice.
+    /// Returns an error that the schema cannot express, without advice.
     fn decode(&self, kind: Kind, type_name: &str, options: Json) -> Result<AnyComponent, String>;
 
     /// Returns the format checks, by the name of their `format` in a schema.
@@ -128,11 +128,11 @@ impl Config {
 /// A source, transform or sink.
 #[derive(Clone)]
 pub struct Component {
-    /// Whether it is a source, a transform or a sink.
+    /// Whether the component is a source, a transform or a sink.
     pub kind: Kind,
     /// Id, unique in the configuration.
     pub id: String,
-    /// Its type as registered.
+    /// Type of the component, as registered.
     pub type_name: &'static str,
     /// Inputs, each `id` or `id.output`; empty for a source.
     pub inputs: Vec<String>,
@@ -180,7 +180,7 @@ impl fmt::Debug for Component {
 /// Without paths, reads the default file. `env` looks up variables.
 ///
 /// # Errors
-/// All errors, sorted by position.
+/// Returns all errors, sorted by position.
 pub fn load(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -193,7 +193,7 @@ pub fn load(
 /// These replace task files that are now invalid.
 ///
 /// # Errors
-/// All errors, sorted by position.
+/// Returns all errors, sorted by position.
 pub fn load_again(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -209,7 +209,7 @@ pub fn load_again(
 /// these files also contain components and `paths` is empty, the default file is not read.
 ///
 /// # Errors
-/// All errors, sorted by position.
+/// Returns all errors, sorted by position.
 pub fn load_with_tests(
     paths: &[PathBuf],
     files: &[PathBuf],
@@ -228,7 +228,8 @@ pub fn load_with_tests(
     checked(read, catalog, &TaskFiles::default(), faults)
 }
 
-/// Returns the errors in reading the configuration files in `paths`, or the default file.
+/// Returns the errors that occur while reading the configuration files in `paths`, or the default
+/// file.
 pub fn unreadable(paths: &[PathBuf]) -> Vec<Fault> {
     let mut faults = Vec::new();
     files::read_all(paths, &mut faults);

@@ -92,7 +92,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Adds tests. Several files may have tests.
+    /// Adds tests. Several files may contain tests.
     fn tests(&mut self, node: Node) {
         let what = format!("`tests`: expected a list of tests, found {}", found(&node));
         let is_null = node.is_null();

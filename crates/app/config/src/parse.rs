@@ -23,7 +23,7 @@ const NODES_MAX: usize = 200_000;
 /// Parses one document; `None` for a file without content. Recoverable errors go into `faults`.
 ///
 /// # Errors
-/// The error that ended parsing.
+/// Returns the error that stopped parsing.
 pub fn parse(file: &Arc<str>, text: &str, faults: &mut Vec<Fault>) -> Result<Option<Node>, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::new(file.clone());

@@ -30,8 +30,7 @@ impl Default for ProfilerSettings {
 }
 
 impl ProfilerSettings {
-    /// Returns the time for which samples are kept; `None` if the agent is not profiled all the
-    /// time.
+    /// Returns the time for which samples are kept; `None` if continuous profiling is off.
     pub fn kept(&self) -> Option<Duration> {
         self.continuous.then_some(self.keep.0)
     }

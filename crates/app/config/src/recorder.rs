@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 
-/// Smallest recording, in bytes: a minute of a quiet agent.
+/// Minimum recording size in bytes: about one minute of events from an idle agent.
 const SIZE_MIN: Size = Size(1 << 20);
 
 /// Default size of the recording, and its share of the memory of an agent with little memory.

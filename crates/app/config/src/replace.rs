@@ -160,7 +160,7 @@ impl Piece<'_> {
         Some(Substituted { shown, value })
     }
 
-    /// Returns the substituted value. The error says what is wrong and what to write instead.
+    /// Returns the substituted value. The error says what is wrong and what to use instead.
     fn value(&self, environment: Environment<'_>) -> Result<String, (String, String)> {
         match *self {
             Piece::Text(text) => Ok(text.into()),

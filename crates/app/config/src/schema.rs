@@ -228,7 +228,7 @@ fn rename_references(schema: &mut Json, prefix: &str) {
     });
 }
 
-/// Adds patterns to formats such as `size` and `duration`, because editors do not know these
+/// Adds patterns to formats such as `size` and `duration`, because editors do not support these
 /// formats.
 fn add_patterns(schema: &mut Json) {
     let threshold = format!("{}|^none$", Interval::PATTERN);

@@ -13,11 +13,11 @@ use super::check::{self, Formats, Spot};
 use super::fault::{Fault, Place};
 use super::node::Node;
 
-/// Read time of events in a test without `now`. It is constant, so that a test gives the same
+/// Read time of events in a test without `now`. It is constant, so that a test produces the same
 /// result every day.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// An event in a test, in the form of codec `json`.
+/// An event in a test, in the form of the `json` codec.
 pub type Event = Map<String, Json>;
 
 /// One unit test.
@@ -196,7 +196,7 @@ fn input_fault(test: &UnitTest, at: &str, input: &TestInput) -> Option<Fault> {
     Some(Fault::new(test.place(at), what, "set one of them"))
 }
 
-/// Reports an expectation that cannot fail, because it expects nothing of a component.
+/// Reports an expectation that cannot fail, because it expects nothing from a component.
 fn expectation_fault(test: &UnitTest, at: usize, expected: &Expectation) -> Option<Fault> {
     let Expectation { events, exact, count, holds, .. } = expected;
     let place = test.place(&format!("/expect/{at}"));

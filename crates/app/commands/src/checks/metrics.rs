@@ -1,4 +1,4 @@
-//! Checks that sinks which accept only metrics have inputs that emit metrics.
+//! Checks that sinks that accept only metrics have inputs that emit metrics.
 
 use millstream_config::{Component, Config, Fault};
 use std::collections::HashSet;

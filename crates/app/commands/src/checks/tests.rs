@@ -5,7 +5,8 @@ use millstream_components::component::HeaderLines;
 use millstream_config::Registry;
 use std::io::Write;
 
-/// Messages about sinks with these paths, with `DIR` for a folder that is there and has the data.
+/// Returns messages about sinks with these paths. `DIR` is replaced with a folder that contains
+/// `data_dir`.
 fn messages(paths: &[&str]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let mut text = "data_dir: DIR/data\nsources: { app: { type: generate } }\nsinks:\n".to_owned();

@@ -199,7 +199,7 @@ fn shown(sign: char, path: &str, value: &Json) -> String {
     }
 }
 
-/// Whether two values are equal; numbers by value.
+/// Returns whether two values are equal. Numbers are compared by value.
 fn is_equal(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => is_equal_number(left, right),
@@ -220,7 +220,7 @@ fn is_equal_number(left: &Number, right: &Number) -> bool {
     left == right || (left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64()
 }
 
-/// Whether two texts are the same time; the codec writes milliseconds.
+/// Returns whether two strings are the same time. The codec writes milliseconds.
 fn is_same_time(left: &Json, right: &Json) -> bool {
     let ms = |value: &Json| parse_rfc3339(value.as_str()?).ok().map(|ns| ns.div_euclid(1_000_000));
     ms(left).is_some() && ms(left) == ms(right)

@@ -1,4 +1,4 @@
-//! Converts events to batches, as a source would make them, and batches back to events.
+//! Converts events to batches, as a source would build them, and batches back to events.
 
 use super::plan::Step;
 use millstream_components::codec::Encoding;
@@ -50,8 +50,8 @@ impl Maker {
         batches
     }
 
-    /// Builds a batch of these texts from `offset` of the origin, and advances the offset past
-    /// them.
+    /// Builds a batch of these texts, which starts at `offset` of the origin, and advances the
+    /// offset past them.
     fn batch(
         &self,
         texts: &[&str],
@@ -75,9 +75,10 @@ impl Maker {
         Some(builder.finish(block, step.source.clone(), sinks, step.now.unix_ns))
     }
 
-    /// Returns the events of batches, as the codec `json` writes them without metadata.
+    /// Returns the events of batches, as the `json` codec writes them without metadata.
     ///
-    /// # Errors Which event cannot be read back, and why.
+    /// # Errors
+    /// Returns the event that cannot be read back, and the reason why.
     pub fn read<'b>(&self, batches: impl Iterator<Item = &'b Batch>) -> Result<Vec<Event>, String> {
         let encoding = Encoding { metadata: Vec::new(), ..Encoding::default() };
         let (mut encoder, mut payload) = (encoding.encoder(), Payload::new(0));
@@ -104,7 +105,7 @@ struct Group<'l> {
     rows: Vec<&'l str>,
 }
 
-/// Splits the lines of one file at the header lines, like source `file` does.
+/// Splits the lines of one file at the header lines, as the `file` source does.
 fn groups<'l>(lines: &'l [String], headers: Option<&HeaderLines>) -> Vec<Group<'l>> {
     let mut groups = Vec::new();
     let mut group = Group::default();

@@ -1,7 +1,7 @@
 //! `millstream test`: unit tests of a configuration. The transforms run as functions, on one thread
 //! and at a given time; sources and sinks are never opened.
 //!
-//! `plan` resolves the names in a test, `events` makes batches from its input, `network` passes
+//! `plan` resolves the names in a test, `events` builds batches from its input, `network` passes
 //! them through the transforms, and `compare` reports the differences between the output and the
 //! expectation.
 
@@ -37,7 +37,7 @@ pub const HELP: &str = "Example:\n  \
 /// Runs every test of a configuration and of `files`; returns the exit status.
 pub fn run(paths: &[PathBuf], files: &[PathBuf], loader: &Loader) -> u8 {
     let loaded = config::load_with_tests(paths, files, &Registry, &|name| std::env::var(name).ok());
-    // Keep compiled operators, because each test builds the transforms again.
+    // Keep compiled operators, because each test rebuilds the transforms.
     let _operators = KeptOperators::begin();
     let Some(config) = loader.accept(loaded) else { return USAGE };
     let network = Network::new(&config);

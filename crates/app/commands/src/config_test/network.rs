@@ -17,7 +17,7 @@ pub struct Network<'c> {
     components: &'c [Component],
     /// Resources for the transforms.
     resources: Resources,
-    /// For each component its readers: the output, and the index of the reader.
+    /// Readers of each component: the output, and the index of the reader.
     readers: Vec<Vec<(usize, usize)>>,
     /// Every component, in topological order.
     order: Vec<usize>,
@@ -120,7 +120,7 @@ pub struct Play<'n> {
     network: &'n Network<'n>,
     ops: Vec<Op>,
     counters: Vec<Arc<Counters>>,
-    /// By component: its output batches, each with the index of the output.
+    /// Output batches by component, each with the index of the output.
     made: Vec<Vec<(usize, Batch)>>,
     /// Messages that the components would log.
     said: Vec<String>,
@@ -128,7 +128,7 @@ pub struct Play<'n> {
 }
 
 impl<'n> Play<'n> {
-    /// Builds every transform again.
+    /// Rebuilds every transform.
     pub fn new(network: &'n Network<'n>) -> Result<Play<'n>, BuildError> {
         let count = network.components.len();
         let counters: Vec<Arc<Counters>> = (0..count).map(|_| Arc::default()).collect();
@@ -201,7 +201,7 @@ impl<'n> Play<'n> {
         self.made[component].iter().filter(move |(from, _)| *from == output).map(|(_, batch)| batch)
     }
 
-    /// Whether a component panicked, which fails the test.
+    /// Returns whether a component panicked, which fails the test.
     pub fn has_panicked(&self) -> bool {
         self.has_panicked
     }

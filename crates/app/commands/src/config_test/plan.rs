@@ -25,7 +25,7 @@ pub struct Step<'c> {
     pub component: usize,
     /// Metadata that the events share.
     pub source: Arc<SourceInfo>,
-    /// Lines of the input that name the columns of the others.
+    /// Lines of the input that name the columns of the other lines.
     pub headers: Option<HeaderLines>,
     /// Time when the input is read.
     pub now: Now,
@@ -47,7 +47,8 @@ pub struct Wanted<'c> {
 
 /// Resolves the names in every test.
 ///
-/// # Errors Every unknown name, with its position and a suggestion.
+/// # Errors
+/// Returns an error for every unknown name, with its position and a suggestion.
 pub fn all<'c>(config: &'c Config, network: &Network<'_>) -> Result<Vec<Plan<'c>>, Vec<Fault>> {
     let mut faults = Vec::new();
     let plans = config.tests.iter().map(|test| {
@@ -191,8 +192,8 @@ fn outputs(config: &Config) -> Vec<String> {
     config.components.iter().flat_map(of).collect()
 }
 
-/// Returns no side outputs for a sink, because it delivers nothing in a test. The events of a sink
-/// are its input.
+/// Returns the side outputs of a component. A sink has none, because it delivers nothing in a test.
+/// The events of a sink are its input.
 fn side_outputs(component: &Component) -> Vec<String> {
     match component.kind {
         Kind::Sink => Vec::new(),

@@ -64,7 +64,7 @@ fn a_source_sends_its_events_to_every_reader() {
     assert_eq!((status, text.as_str()), (DONE, "ok routed by time\n1 passed, 0 failed\n"));
 }
 
-/// Events of any type pass unchanged; those without a message show none.
+/// Events of any type pass unchanged; events without a message show none.
 #[test]
 fn events_with_fields_round_trip() {
     let event = "{ a: null, b: true, c: -1, d: 0.5, e: 'x\"y', f: [1, z], g: { h: { i: false } } }";

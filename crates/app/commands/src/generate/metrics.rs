@@ -118,7 +118,7 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
     }
 }
 
-/// Returns the requested load. The error says what is wrong with the options and what to write
+/// Returns the requested load. The error says what is wrong with the options and what to use
 /// instead.
 fn shape(args: &MetricsArgs) -> Result<Shape, String> {
     if !(64..=PACKET_BYTES_MAX).contains(&args.packet_size.0) {

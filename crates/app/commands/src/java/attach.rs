@@ -2,9 +2,9 @@
 //!
 //! A JVM starts to listen after it receives SIGQUIT while a file `.attach_pidPID` is in its working
 //! directory or in `/tmp`. Its socket is `/tmp/.java_pidPID`, in the mount namespace of the JVM and
-//! with its process id in its process namespace. A command consists of the version of the protocol,
-//! the name, and three arguments, each ended by a zero byte. The response is a number on a line,
-//! followed by a text. The source of the protocol is `attachListener_posix.cpp` of OpenJDK.
+//! with its process id in its process namespace. A command consists of the protocol version, the
+//! name, and three arguments, each terminated by a zero byte. The response is a number on a line,
+//! followed by text. The protocol is defined by `attachListener_posix.cpp` in OpenJDK.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
@@ -22,10 +22,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the checks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum bytes of an argument that a JVM takes.
+/// Maximum bytes of an argument that a JVM accepts.
 const ARGUMENT_BYTES_MAX: usize = 1024;
 
-/// Maximum bytes of an answer that are read.
+/// Maximum bytes of a response that are read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// The property that the agent sets.
@@ -41,7 +41,7 @@ pub enum AttachError {
     NotAJvm(&'static str),
     /// A file of the process may not be read or written.
     Permission(PathBuf),
-    /// The JVM already has the agent.
+    /// The JVM has already loaded the agent.
     Loaded,
     /// The process does not see the jar.
     NoJar(PathBuf),
@@ -49,11 +49,11 @@ pub enum AttachError {
     Usage(String),
     /// The JVM does not listen.
     Refused,
-    /// The JVM listens, but does not answer.
+    /// The JVM listens, but does not respond.
     Silent,
-    /// The process ended meanwhile.
+    /// The process exited meanwhile.
     Ended,
-    /// The JVM did not load the agent and gave this answer.
+    /// The JVM did not load the agent and returned this response.
     Answer(String),
     /// The system returned an error.
     Io(io::Error),
@@ -116,7 +116,7 @@ fn of_file(path: &Path, error: io::Error) -> AttachError {
 /// A running JVM.
 pub struct Target {
     pid: Pid,
-    /// Its folder in `/proc`.
+    /// Folder of the process in `/proc`.
     proc: PathBuf,
     /// Process id in the namespace of the process.
     own_pid: String,
@@ -126,8 +126,8 @@ impl Target {
     /// Finds a JVM.
     ///
     /// # Errors
-    /// The process does not exist, is not a JVM, or belongs to another user. The signal would end a
-    /// process that is not a JVM.
+    /// Returns an error if the process does not exist, is not a JVM, or belongs to another user.
+    /// The signal would kill a process that is not a JVM.
     pub fn open(pid: i32) -> Result<Target, AttachError> {
         let no_process = AttachError::NotAJvm("there is no such process");
         let Some(pid) = Pid::from_raw(pid) else { return Err(no_process) };
@@ -155,7 +155,7 @@ impl Target {
     /// Loads an agent.
     ///
     /// # Errors
-    /// See [`AttachError`].
+    /// Returns an error if the agent cannot be loaded, see [`AttachError`].
     pub fn load(&self, jar: &Path, options: &str) -> Result<(), AttachError> {
         let path = jar
             .to_str()
@@ -179,7 +179,7 @@ impl Target {
         judge(&answer)
     }
 
-    /// Whether the process sees a file or socket.
+    /// Returns whether the process sees a file or socket.
     pub fn sees(&self, path: &Path) -> bool {
         self.below_root(path).exists()
     }
@@ -193,7 +193,7 @@ impl Target {
         self.below_root(Path::new(&format!("/tmp/.java_pid{}", self.own_pid)))
     }
 
-    /// Sends a command and returns the answer.
+    /// Sends a command and returns the response.
     fn command(&self, words: &[&str]) -> Result<String, AttachError> {
         let mut stream = self.connect()?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -238,7 +238,7 @@ impl Target {
         let in_cwd = self.proc.join("cwd").join(&name);
         let in_tmp = self.below_root(Path::new("/tmp")).join(&name);
         let create = |path: &Path| {
-            // Left by an attempt that was killed.
+            // An attempt that was killed may have left this file.
             let _ = fs::remove_file(path);
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
         };
@@ -254,7 +254,7 @@ impl Target {
 }
 
 /// Returns whether a process handles SIGQUIT, according to its status. A starting JVM does not
-/// handle it yet, and would be ended by it.
+/// handle it yet, and would be killed by it.
 fn catches_quit(status: &str) -> bool {
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -272,7 +272,7 @@ fn try_connect(socket: &Path) -> Result<Option<UnixStream>, AttachError> {
     }
 }
 
-/// Checks the answer to `load`.
+/// Checks the response to `load`.
 fn judge(answer: &str) -> Result<(), AttachError> {
     let mut lines = answer.lines();
     let status = lines.next().unwrap_or_default().trim();
@@ -289,7 +289,7 @@ fn judge(answer: &str) -> Result<(), AttachError> {
     }
 }
 
-/// Returns the meaning of an error code of the library `instrument`.
+/// Returns the meaning of an error code of the `instrument` library.
 fn meaning(code: &str) -> String {
     match code {
         "100" => "the jar cannot be read, or is not an agent jar".to_owned(),

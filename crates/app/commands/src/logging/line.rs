@@ -8,7 +8,7 @@ use std::time::SystemTime;
 /// Maximum bytes of a target, mostly a module's path.
 const TARGET_BYTES_MAX: usize = 200;
 
-/// A complete log line.
+/// Formats a complete log line.
 pub fn format_line(time: SystemTime, level: Level, target: &str, message: &str) -> String {
     let target = escaped(format_args!("{target}"), TARGET_BYTES_MAX);
     format!("{} {level:<5} {target}  {message}\n", Rfc3339(time))

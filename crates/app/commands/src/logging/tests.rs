@@ -95,7 +95,7 @@ fn a_list_is_written_whole_and_its_repeats_are_counted() {
 #[test]
 fn repeats_are_reported_without_another_message() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
-    // Long enough for the steps before it on a busy machine.
+    // Long enough for the previous steps on a busy machine.
     let almost_over = Instant::now() - WINDOW + Duration::from_secs(3);
     (0..5).for_each(|_| log_at(&handle.shared, almost_over, 1, "again"));
     // The writer is asleep when a message arrives that is only counted.

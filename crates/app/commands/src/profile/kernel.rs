@@ -26,7 +26,7 @@ impl KernelSymbols {
     }
 }
 
-/// Parses lines of an address, a type, a name, and perhaps a module in brackets.
+/// Parses lines of an address, a type, a name, and optionally a module in brackets.
 fn parse(lines: impl BufRead) -> io::Result<Vec<(u64, String)>> {
     let mut symbols = Vec::new();
     for line in lines.lines() {

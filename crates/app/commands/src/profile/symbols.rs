@@ -21,7 +21,7 @@ pub struct Symbols {
 
 struct LoadedModule {
     module: Module,
-    /// `None` if no readable file has its symbols.
+    /// Image of the module; `None` if no readable file contains its symbols.
     image: Option<Image>,
 }
 
@@ -139,7 +139,7 @@ impl Image {
         let segment = self.segments.iter().find(range)?;
         let probe = in_file - segment.offset + segment.address;
         let mut frames = self.lines(probe);
-        // Line tables have short names; the symbol has the path.
+        // Line tables contain short names; the symbol contains the path.
         if let Some(symbol) = self.loader.find_symbol(probe) {
             let (name, kind) = function(symbol);
             match frames.first_mut() {
@@ -177,7 +177,7 @@ impl Image {
 }
 
 /// Source files whose functions only call a closure, between a caller and the catcher of a panic,
-/// or record where a call of Java is.
+/// or record the location of a Java call.
 const PLUMBING: [&str; 6] = [
     "library/core/src/ops/function.rs",
     "library/core/src/panic/unwind_safe.rs",
@@ -201,7 +201,7 @@ fn with_file(inlined: &Frame) -> String {
     }
 }
 
-/// Returns the files that may have the symbols of a path, the most likely first.
+/// Returns the files that may contain the symbols of a path, the most likely first.
 fn candidates(path: &str, pid: Option<u32>) -> Vec<PathBuf> {
     let own = PathBuf::from("/proc/self/exe");
     let Some(pid) = pid else { return vec![own, PathBuf::from(path)] };

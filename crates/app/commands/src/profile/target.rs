@@ -41,7 +41,7 @@ pub struct Target {
     format: ProfileFormat,
     /// The file; `None` for standard output.
     path: Option<PathBuf>,
-    /// Whether the user does not know the name.
+    /// Whether the user did not choose the name.
     is_unnamed: bool,
 }
 
@@ -50,7 +50,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Advice on what to write instead.
+    /// Returns an error with advice on what to use instead.
     pub fn new(output: Option<&Path>, format: Option<ProfileFormat>) -> Result<Target, String> {
         let Some(path) = output else {
             return Ok(Target::unnamed(format.unwrap_or(ProfileFormat::Html)));
@@ -86,7 +86,7 @@ impl Target {
         self.path.as_deref().unwrap_or(Path::new("standard output"))
     }
 
-    /// Returns whether the format has threads beside the stacks.
+    /// Returns whether the format stores threads in addition to the stacks.
     pub fn has_threads(&self) -> bool {
         self.format == ProfileFormat::Jfr
     }

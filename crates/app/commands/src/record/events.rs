@@ -30,7 +30,7 @@ enum FormatWriter {
 }
 
 impl EventWriter {
-    /// Returns a writer of events from `start_ticks` on, of the run of this snapshot.
+    /// Returns a writer for events of this snapshot's run, starting at `start_ticks`.
     pub fn new(
         format: Format,
         output: Output,
@@ -128,7 +128,7 @@ pub struct Written {
     missing: Missing,
 }
 
-/// Writes the events of a snapshot; `None` if the reader of the output has left.
+/// Writes the events of a snapshot; `None` if the reader of the output is gone.
 pub fn write_silently(
     bytes: &[u8],
     end: End,

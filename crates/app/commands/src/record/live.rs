@@ -1,4 +1,4 @@
-//! Recording from now on: writes new events once a second.
+//! Live recording: writes new events once a second.
 
 use super::Failure;
 use super::events::EventWriter;
@@ -37,7 +37,7 @@ fn body(known: &SlotCounts) -> Vec<u8> {
         .collect()
 }
 
-/// Records for this time, or until a signal or the end of the agent.
+/// Records for this time, or until a signal or the exit of the agent.
 pub async fn record(client: &Client, duration: Interval, target: &Target) -> Result<(), Failure> {
     let receive = || Signals::receive().map_err(|error| Failure::failed(error.to_string()));
     let mut signals = receive()?;
@@ -69,7 +69,7 @@ pub async fn record(client: &Client, duration: Interval, target: &Target) -> Res
     gone.map_or(Ok(()), |why| Err(ended(client, &why)))
 }
 
-/// Returns the message about an agent that ended meanwhile.
+/// Returns the message about an agent that exited meanwhile.
 fn ended(client: &Client, why: &str) -> Failure {
     let advice = client.data_dir().map_or(String::new(), |data_dir| {
         let data_dir = data_dir.display();
@@ -87,12 +87,12 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
 
 /// The reason why there are no new events.
 enum Poll {
-    /// The agent has ended.
+    /// The agent has exited.
     Gone(String),
     Output(io::Error),
 }
 
-/// A recording from now on.
+/// A live recording.
 struct Live {
     first: Snapshot,
     latest: Snapshot,

@@ -1,4 +1,4 @@
-//! What a recording lacks.
+//! Events and bytes that a recording lacks.
 
 use millstream_recorder::schema::{EVENTS, EventKind};
 use millstream_recorder::snapshot::{Reader, Snapshot};
@@ -14,12 +14,12 @@ pub struct Missing {
     pub over_rate: Vec<(EventKind, u64)>,
     /// Events that do not say which file, connection or component they are about.
     pub without_name: u64,
-    /// Bytes that the file should have behind its end.
+    /// Bytes that are missing at the end of the file.
     pub cut_bytes: u64,
 }
 
 impl Missing {
-    /// Returns what is missing since the start of a run.
+    /// Returns the missing data since the start of a run.
     pub fn of(snapshot: &Snapshot, reader: &Reader) -> Missing {
         let over = |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|of| of.1 > 0);
         Missing {
@@ -31,7 +31,7 @@ impl Missing {
         }
     }
 
-    /// Returns what is missing since a snapshot of the same run.
+    /// Returns the missing data since a snapshot of the same run.
     pub fn since(snapshot: &Snapshot, before: &Snapshot, reader: &Reader) -> Missing {
         let mut missing = Missing::of(snapshot, reader);
         missing.without_space = missing.without_space.saturating_sub(before.without_space());
@@ -43,7 +43,7 @@ impl Missing {
         missing
     }
 
-    /// Describes what is missing, a line each.
+    /// Describes the missing data, one line per kind.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.lost_chunks > 0 {

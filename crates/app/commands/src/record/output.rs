@@ -24,7 +24,7 @@ pub struct Target {
     pub format: Format,
     /// The file; `None` for standard output.
     path: Option<PathBuf>,
-    /// Whether the user does not know the name.
+    /// Whether the user did not choose the name.
     is_unnamed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Advice on what to write instead.
+    /// Returns an error with advice on what to use instead.
     pub fn new(
         output: Option<&Path>,
         format: Option<Format>,

@@ -33,7 +33,7 @@ struct EventState {
     over_rate: u64,
 }
 
-/// Makes the changes in the arguments. Returns a table of all settings.
+/// Applies the changes in the arguments. Returns a table of all settings.
 pub async fn change(args: &RecordArgs, client: &Client) -> Result<String, Failure> {
     let changes = changes(args);
     let answer = match changes.is_empty() {

@@ -1,4 +1,4 @@
-//! A recording as text, for a person who asks what an agent did before it died.
+//! A recording as text, for a person who wants to know what an agent did before it died.
 
 mod table;
 mod tallies;
@@ -25,7 +25,7 @@ const ROWS_MAX: usize = 20;
 /// Number of events that are shown individually.
 const EVENTS_SHOWN: usize = 20;
 
-/// Outcomes that are not errors: of checkpoints, of calls of a JVM, of reloads.
+/// Outcomes of checkpoints, JVM calls and reloads that are not errors.
 const SUCCESS: &[&str] = &["committed", "answered", "done", "stopped", "applied", "unchanged"];
 
 /// Information about a run besides its events.
@@ -41,12 +41,12 @@ pub struct Head {
     pub started_ticks: u64,
     /// Events that are missing.
     pub missing: Missing,
-    /// How long the last seconds are.
+    /// Length of the last part that is shown in detail.
     pub last: Duration,
 }
 
 impl Head {
-    /// Returns the head of the run of a snapshot.
+    /// Returns the head of a snapshot's run.
     pub fn of(snapshot: &Snapshot, end: End, missing: Missing) -> Head {
         Head {
             version: snapshot.agent_version(),
@@ -346,7 +346,7 @@ pub fn period(ns: u64) -> String {
     }
 }
 
-/// Returns a text with escaped control characters, so that a name cannot control a terminal.
+/// Escapes control characters, so that a name cannot control a terminal.
 pub fn plain(text: &str) -> String {
     let escaped = |c: char| {
         let as_is = (!c.is_control()).then_some(c);

@@ -1,6 +1,6 @@
 //! Files of runs in `/dev/shm`, which are in memory and outlive their process.
 //!
-//! The data folder has a link to the file, and the file contains the path of the link. A file
+//! The data folder contains a link to the file, and the file contains the path of the link. A file
 //! without a link cannot be found, so the next agent removes it. If the link is in a data folder
 //! that no agent has used since, the next agent moves the file there.
 
@@ -41,7 +41,7 @@ const LINK_BYTES_MAX: usize = 2048;
 ///
 /// # Errors
 ///
-/// No file system in memory exists, or it refuses the file.
+/// Returns an error if no file system in memory exists, or if it refuses the file.
 pub fn create(start: &str) -> io::Result<(PathBuf, File)> {
     if statfs(FOLDER)?.f_type != TMPFS {
         return Err(io::Error::other(format!("{FOLDER} is not in memory")));
@@ -54,11 +54,11 @@ pub fn create(start: &str) -> io::Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
-/// Writes the path of its link into a file.
+/// Writes the path of the link into a file in memory.
 ///
 /// # Errors
 ///
-/// The path is too long, or a system error.
+/// Returns an error if the path is too long or a system call fails.
 pub fn note_link(file: &File, link: &Path) -> io::Result<()> {
     let link = std::path::absolute(link)?;
     let bytes = link.as_os_str().as_bytes();
@@ -68,7 +68,8 @@ pub fn note_link(file: &File, link: &Path) -> io::Result<()> {
     file.write_all_at(bytes, LINK_AT)
 }
 
-/// Returns the file in memory that a link in the data folder refers to, if it does.
+/// Returns the file in memory that a link in the data folder refers to; `None` if the path is not
+/// such a link.
 pub fn target(link: &Path) -> Option<PathBuf> {
     fs::read_link(link).ok().filter(|target| is_ours(target))
 }
@@ -83,7 +84,7 @@ fn is_ours(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// The path is not a regular file, or a system error.
+/// Returns an error if the path is not a regular file or a system call fails.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -122,7 +123,7 @@ pub fn remove_abandoned() {
     }
 }
 
-/// Returns the links of files whose run died some time ago and whose data folder no agent has used
+/// Returns the links of files whose run died a while ago and whose data folder no agent has used
 /// since.
 pub fn unused_links() -> Vec<PathBuf> {
     files().filter_map(|path| unused_link(&path, UNUSED_AFTER)).collect()
@@ -159,7 +160,7 @@ fn has_ended_for(file: &File, age: Duration) -> bool {
     lived.is_some_and(|time| time.elapsed().is_ok_and(|elapsed| elapsed >= age))
 }
 
-/// Returns the last time when the run of a file was known to live; `None` if the file does not
+/// Returns the last time when the run of a file was known to be alive; `None` if the file does not
 /// contain it.
 fn last_sign_of_life(file: &File) -> Option<SystemTime> {
     let mut header = [0; HEADER_BYTES];

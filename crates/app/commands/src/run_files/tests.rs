@@ -11,8 +11,8 @@ fn header(version: u64, ended: bool) -> Vec<u8> {
     words.map(u64::to_le_bytes).concat()
 }
 
-/// Returns the header of a run that was alive just now, so that no agent of a test beside this one
-/// takes the file for unused.
+/// Returns the header of a run that was alive just now, so that no agent of a concurrent test
+/// treats the file as unused.
 fn recent_header() -> Vec<u8> {
     const LATEST_UNIX_NS: usize = 13;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -154,7 +154,7 @@ fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>,
     Ok(content)
 }
 
-/// Replaces secrets, and users and passwords in addresses, with as many asterisks.
+/// Replaces secrets, and users and passwords in addresses, with the same number of asterisks.
 fn mask_all(content: &mut [u8], forms: &[Vec<u8>]) {
     forms.iter().for_each(|form| mask(content, form));
     let users = url_credentials(content).into_iter().chain(address_credentials(content));
@@ -163,9 +163,9 @@ fn mask_all(content: &mut [u8], forms: &[Vec<u8>]) {
     }
 }
 
-/// Replaces text that looks like a secret with as many asterisks: tokens of a known form, and
-/// values after names such as `password`. An exception of a script may quote a secret that is not
-/// an option.
+/// Replaces text that looks like a secret with the same number of asterisks: tokens of a known
+/// form, and values after names such as `password`. An exception thrown by a script may quote a
+/// secret that is not in any option.
 fn mask_detected(content: &mut [u8]) {
     let detectors = Detectors::new(&[Detector::Token, Detector::Key], Vec::new());
     let mut hits = Vec::new();
@@ -189,7 +189,7 @@ fn forms(secrets: &BTreeSet<String>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Replaces a value with as many asterisks.
+/// Replaces a value with the same number of asterisks.
 fn mask(content: &mut [u8], secret: &[u8]) {
     let mut from = 0;
     while let Some(found) = find(&content[from..], secret) {
@@ -203,7 +203,7 @@ fn find(content: &[u8], part: &[u8]) -> Option<usize> {
     memchr::memmem::find(content, part)
 }
 
-/// Whether a byte cannot be in the host, user or password of an address.
+/// Returns whether a byte cannot be in the host, user or password of an address.
 fn ends_address(byte: &u8) -> bool {
     !byte.is_ascii_graphic() || b"/\"'\\<>,;".contains(byte)
 }
@@ -256,7 +256,7 @@ mod tests {
         String::from_utf8(bundle.entries[1].1.clone()).unwrap()
     }
 
-    /// Returns the file and why it is missing.
+    /// Returns the file and the reason why it is missing.
     fn finished(name: &str, content: &[u8], secret: &str) -> (Option<Vec<u8>>, String) {
         let mut bundle = Bundle::default();
         bundle.add(name, content);

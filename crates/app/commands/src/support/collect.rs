@@ -1,4 +1,4 @@
-//! Collects the information. Missing information is listed and stops nothing.
+//! Collects the information. Missing information is listed and does not stop the collection.
 
 use super::bundle::Bundle;
 use super::host;
@@ -32,7 +32,7 @@ const ROUTES: &[(&str, &str)] = &[
 /// Maximum time of a response, and of a recording.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time of another program.
+/// Maximum run time of another program.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum bytes of the end of the log.
@@ -211,7 +211,7 @@ fn recording(client: Option<&Client>, is_live: bool, bundle: &mut Bundle) {
 }
 
 /// Returns the bytes that `write` writes to a path. The path is a pipe, so that no file is left if
-/// a signal ends the command.
+/// a signal kills the command.
 fn written_to(write: impl FnOnce(&Path) -> Result<(), String>) -> Result<Vec<u8>, String> {
     let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", writer.as_raw_fd()));
@@ -259,12 +259,12 @@ fn log(target: &Target, bundle: &mut Bundle) {
     bundle.add_if("log.txt", text);
 }
 
-/// Returns the end of a file, starting at the beginning of a line. The rest of a secret that is cut
-/// would not be found.
+/// Returns the end of a file, starting at the beginning of a line, because the rest of a secret
+/// that is cut would not be found.
 fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let skipped = file.metadata()?.len().saturating_sub(LOG_BYTES_MAX);
-    // The byte before shows whether a line begins there.
+    // The previous byte shows whether a line begins here.
     file.seek(SeekFrom::Start(skipped.saturating_sub(1)))?;
     let mut bytes = Vec::new();
     file.take(LOG_BYTES_MAX + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Facts about the host that help to understand the behavior of an agent.
+//! Facts about the host that help to understand an agent's behavior.
 
 use std::fmt::Write;
 use std::fs;

@@ -11,15 +11,15 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Returns the files of the configuration in the command line of an agent; `None` if it is of
-/// another command.
+/// Returns the files of the configuration in the command line of an agent; `None` for the command
+/// line of another command.
 pub type FindFiles = fn(&[OsString]) -> Option<Vec<PathBuf>>;
 
 /// The agent, its process and its configuration.
 pub struct Target {
     /// Client of the agent; `None` if the data folder is not known.
     pub client: Option<Client>,
-    /// Process that answers on the control socket.
+    /// Process that responds on the control socket.
     pub pid: Option<i32>,
     /// Files of the configuration (empty for the default file), or the reason why they are not
     /// known.
@@ -85,7 +85,7 @@ fn of_process(pid: i32, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join(name)
 }
 
-/// Returns the zero-terminated texts in a file of a process.
+/// Returns the zero-terminated strings in a file of a process.
 fn texts(pid: i32, name: &str) -> Result<Vec<OsString>, String> {
     let path = of_process(pid, name);
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;

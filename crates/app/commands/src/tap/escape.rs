@@ -6,7 +6,7 @@ use millstream_model::char_boundary;
 /// Maximum bytes of a message as text.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Whether a character could control a terminal or make a text look like another.
+/// Returns whether a character could control a terminal or make a text look like another.
 fn is_harmful(char: char) -> bool {
     char.is_control()
         || matches!(
@@ -34,7 +34,7 @@ pub fn push_json(line: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a byte is printable ASCII. A character of several bytes has no such byte.
+/// Returns whether a byte is printable ASCII. A multi-byte character contains no such byte.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~')
 }

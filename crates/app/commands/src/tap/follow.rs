@@ -21,7 +21,7 @@ const TRACES_MAX: usize = 256;
 /// Maximum bytes of the events of traces; the last one may exceed it.
 const BYTES_MAX: usize = 2 << 20;
 
-/// Interval of the checks whether traces are complete.
+/// Interval at which traces are checked for completeness.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time after which an event is shown with the path that it has taken so far.
@@ -37,11 +37,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes the plan of a request.
+    /// Creates the plan for a request.
     ///
     /// # Errors
     ///
-    /// The id or the condition is invalid, or a redaction cannot be built.
+    /// Returns an error if the id or the condition is invalid, or if a redaction cannot be built.
     pub fn new(config: &Config, request: &TapRequest) -> Result<Plan, TapRefusal> {
         let (point, view) = plan(config, request)?;
         let (side, id, output): Point = point;
@@ -54,7 +54,7 @@ impl Plan {
 /// Collects new traces.
 struct Queue {
     sender: mpsc::Sender<Arc<Trace>>,
-    /// Total bytes of the events. Each trace holds a clone, so that the number is limited.
+    /// Total bytes of the events, which are limited. Each trace holds a clone of the counter.
     bytes: Arc<AtomicUsize>,
 }
 
@@ -76,9 +76,9 @@ pub struct Follower {
     request: TapRequest,
     taps: Taps,
     queue: Arc<dyn TraceListener>,
-    /// `None` while traces could belong to a different topology.
+    /// The tracing; `None` while traces could belong to a different topology.
     tracing: Option<Tracing>,
-    /// `None` while it is in use.
+    /// The plan; `None` while it is in use.
     plan: Option<Plan>,
     traces: mpsc::Receiver<Arc<Trace>>,
     /// Traces that are not complete.
@@ -150,7 +150,7 @@ impl Follower {
         }
     }
 
-    /// Continues with a topology that has changed.
+    /// Adapts to a changed topology.
     async fn replan(&mut self) -> Result<(), End> {
         let state = self.topology.borrow_and_update().clone();
         // Traces in progress may belong to either topology.
@@ -181,7 +181,7 @@ impl Follower {
         }
     }
 
-    /// Shows the events whose path has ended or takes long.
+    /// Shows the events whose path has ended or takes a long time.
     async fn look(&mut self) -> Result<(), End> {
         self.next_look = Instant::now() + LOOK_INTERVAL;
         let Some(mut plan) = self.plan.take() else { return Err(Some("no plan".to_owned())) };

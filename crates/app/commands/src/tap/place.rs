@@ -35,7 +35,7 @@ pub fn point(config: &Config, name: &str) -> Result<Point, TapRefusal> {
     match (component.kind, index) {
         (_, Some(None)) => Err(unknown(config, name)),
         (Kind::Sink, None) => Ok((TapSide::Input, id.to_owned(), 0)),
-        // The engine makes these events only if a component reads them.
+        // The engine creates these events only if a component reads them.
         (Kind::Sink, Some(_)) if readers(config, name).next().is_none() => {
             let text = format!("no component reads `{name}`, so there are no events to show");
             Err(TapRefusal::Unknown(text))
@@ -72,7 +72,7 @@ fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Co
 }
 
 /// Returns the ids of the components that may issue the events of an output, and of all components
-/// on the path. A transform issues batches if it makes them from many events.
+/// on the path. A transform issues batches if it builds them from many events.
 pub fn upstream(config: &Config, name: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut names = vec![name];
@@ -94,7 +94,7 @@ pub fn upstream(config: &Config, name: &str) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// A redaction cannot be built.
+/// Returns an error if a redaction cannot be built.
 pub fn redactions(config: &Config, name: &str) -> Result<Vec<Box<dyn Map>>, String> {
     let is_sink = |c: &Component| c.kind == Kind::Sink && c.id == name;
     if config.components.iter().any(is_sink) {
@@ -123,7 +123,7 @@ struct Downstream {
     order: Vec<(String, bool)>,
 }
 
-/// Collects the components behind an output.
+/// Collects the components downstream of an output.
 fn follow(config: &Config, name: &str, as_is: bool, found: &mut Downstream) {
     for reader in readers(config, name) {
         let place = (reader.id.clone(), as_is);

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Shorter waits are not shown, because every batch waits for some microseconds.
+/// Shorter waits are not shown, because every batch waits for a few microseconds.
 const WAIT_SHOWN: Duration = Duration::from_micros(100);
 
 /// Note on a component that did not receive an event together with this batch.
@@ -124,7 +124,7 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// The event cannot be redacted or encoded.
+    /// Returns an error if the event cannot be redacted or encoded.
     pub fn line(
         &self,
         trace: &Arc<Trace>,
@@ -180,8 +180,8 @@ impl Route {
         steps
     }
 
-    /// Returns when the event left the component before a stage; the start of the trace if that is
-    /// the source.
+    /// Returns the time when the event left the component before a stage; the start of the trace if
+    /// that is the source.
     fn before(&self, stage: &Stage, earlier: &[&Stage], event: usize) -> Duration {
         let inputs = self.inputs.get(&*stage.component);
         let is_input = |before: &&&Stage| {
@@ -191,8 +191,8 @@ impl Route {
         earlier.iter().rev().find(is_input).map_or(Duration::ZERO, |before| before.times.1)
     }
 
-    /// Says through which outputs an event left a transform, unless it was the main output, to a
-    /// reader.
+    /// Describes the outputs through which an event left a transform, unless it left through the
+    /// main output to a reader.
     fn left(&self, stage: &Stage, event: usize) -> String {
         let by = stage.outputs.iter().filter(|(_, rows)| rows.contains(event));
         let mut notes = Vec::new();

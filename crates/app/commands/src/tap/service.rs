@@ -19,10 +19,10 @@ use tokio::time::sleep_until;
 /// The target of log lines about taps, by which operators may select them.
 const TARGET: &str = "millstream::tap::service";
 
-/// Most samples that wait for their lines to be made.
+/// Maximum number of samples that wait to be rendered as lines.
 const SAMPLES_MAX: usize = 256;
 
-/// Maximum number of samples whose lines are made at once.
+/// Maximum number of samples that are rendered at once.
 const SAMPLES_AT_ONCE: usize = 64;
 
 /// Maximum bytes of samples that wait; the last one may exceed it.
@@ -38,7 +38,7 @@ pub struct TapService {
 }
 
 impl TapService {
-    /// Creates the service of an agent that has not started.
+    /// Creates the service for an agent that has not started.
     pub fn new() -> Arc<TapService> {
         Arc::new(TapService {
             taps: Taps::default(),
@@ -76,7 +76,8 @@ impl TapService {
     ///
     /// # Errors
     ///
-    /// The id or the condition is invalid, or the agent starts, stops or reloads.
+    /// Returns an error if the id or the condition is invalid, or if the agent is starting,
+    /// stopping or reloading.
     fn open(&self, request: TapRequest) -> Result<mpsc::Receiver<Bytes>, TapRefusal> {
         let mut topology = self.topology.subscribe();
         let config = topology.borrow_and_update().config()?;
@@ -151,7 +152,7 @@ struct Session {
     point: Point,
     queue: Queue,
     listening: Listening,
-    /// `None` while it is in use.
+    /// The view; `None` while it is in use.
     view: Option<View>,
     samples: mpsc::Receiver<EventSample>,
     topology: watch::Receiver<Topology>,
@@ -195,7 +196,7 @@ impl Session {
         self.client.set_passed(self.listening.passed());
     }
 
-    /// Continues with a topology that has changed.
+    /// Adapts to a changed topology.
     async fn replan(&mut self) -> Result<(), End> {
         let config = match &*self.topology.borrow_and_update() {
             Topology::Running(config) => config.clone(),
@@ -232,7 +233,7 @@ impl Session {
         }
         let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
         let left = self.client.left();
-        // The thread of the network delivers; a condition may be costly.
+        // Do not block the network thread, which delivers payloads: a condition may be costly.
         let show = move || (view.show_all(samples, left), view);
         let shown = tokio::task::spawn_blocking(show).await;
         let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The client of a tap: it gets lines of events, and notes about the tap itself.
+//! The client of a tap, which receives lines of events, and notes about the tap itself.
 
 use super::view::NOTE;
 use hyper::body::Bytes;
@@ -8,31 +8,31 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How often a tap says how many events passed.
+/// Interval at which a tap reports the number of events that passed.
 const NOTE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Before a note in text: no event has it, as control characters are escaped.
+/// Character before a note in text. No event contains it, because control characters are escaped.
 pub const TEXT_NOTE: char = '\x1E';
 
-/// The client of a tap, and what it has got.
+/// The client of a tap, and the number of events that it has received.
 pub struct Client {
     lines: mpsc::Sender<Bytes>,
     format: TapFormat,
-    /// Events to show.
+    /// Remaining number of events to show.
     left: u64,
-    /// Events shown.
+    /// Number of events shown.
     shown: u64,
-    /// Events that passed, or are traced.
+    /// Number of events that passed, or are traced.
     passed: u64,
     has_warned: bool,
     next_note: Instant,
 }
 
-/// Why a tap ends; `None` if its client is gone.
+/// Reason why a tap ends; `None` if its client is gone.
 pub type End = Option<String>;
 
 impl Client {
-    /// Creates the client of a request, which gets its lines here.
+    /// Creates the client of a request. The client receives its lines through `lines`.
     pub fn new(request: &TapRequest, lines: mpsc::Sender<Bytes>) -> Client {
         Client {
             lines,
@@ -50,17 +50,17 @@ impl Client {
         self.lines.closed().await;
     }
 
-    /// Returns when [`Client::tell`] is due.
+    /// Returns the time when [`Client::tell`] is due.
     pub fn next_note(&self) -> Instant {
         self.next_note
     }
 
-    /// Returns how many events are still to be shown.
+    /// Returns the number of events that are still to be shown.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Sets how many events have passed.
+    /// Sets the number of events that have passed.
     pub fn set_passed(&mut self, events: u64) {
         self.passed = events;
     }
@@ -74,7 +74,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The tap ends: the limit is reached, or the client is gone.
+    /// Returns an error if the tap ends because the limit is reached or the client is gone.
     pub async fn show(&mut self, lines: Bytes, events: u64) -> Result<(), End> {
         self.send(lines).await?;
         (self.left, self.shown) = (self.left - events, self.shown + events);
@@ -85,26 +85,26 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub async fn warn(&mut self, warning: Option<String>) -> Result<(), End> {
         let Some(warning) = warning.filter(|_| !self.has_warned) else { return Ok(()) };
         self.has_warned = true;
         self.send(self.note(&json!({ "warning": warning }))).await
     }
 
-    /// Says how many events passed, and that some of as many batches are on their way and shown later;
-    /// also finds out whether the client is still there.
+    /// Reports the number of events that passed, and the number of `pending` batches whose events
+    /// may be shown later. Also detects whether the client is gone.
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub async fn tell(&mut self, pending: u64) -> Result<(), End> {
         self.next_note = Instant::now() + NOTE_INTERVAL;
         let note = json!({ "passed": self.passed, "shown": self.shown, "pending": pending });
         self.send(self.note(&note)).await
     }
 
-    /// Says why the tap ends.
+    /// Reports why the tap ends.
     pub async fn end(self, end: End) {
         let Some(why) = end else { return };
         let note = json!({ "ended": why, "passed": self.passed, "shown": self.shown });

@@ -1,4 +1,4 @@
-//! The topology that taps look at, and the plan of a tap in it.
+//! The topology that taps observe, and the plan of a tap in it.
 
 use super::place::{self, Point};
 use super::view::View;
@@ -12,16 +12,17 @@ use std::sync::Arc;
 pub enum Topology {
     /// No events flow yet.
     Starting,
-    /// That of this configuration.
+    /// The topology of this configuration.
     Running(Arc<Config>),
-    /// It is being replaced. What comes meanwhile is not shown: it may be of either.
+    /// The topology is being replaced. Samples that arrive meanwhile are not shown, because they
+    /// may belong to either topology.
     Changing,
     /// No more events flow.
     Ended,
 }
 
 impl Topology {
-    /// Returns the configuration that runs, or why none does.
+    /// Returns the running configuration, or the reason why there is none.
     pub fn config(&self) -> Result<Arc<Config>, TapRefusal> {
         let why = match self {
             Topology::Running(config) => return Ok(config.clone()),
@@ -33,11 +34,11 @@ impl Topology {
     }
 }
 
-/// Returns where a tap listens, and what it shows.
+/// Returns the point where a tap listens, and the view that it shows.
 ///
 /// # Errors
 ///
-/// The id or the condition is invalid, or a redaction cannot be built.
+/// Returns an error if the id or the condition is invalid, or if a redaction cannot be built.
 pub fn plan(config: &Config, request: &TapRequest) -> Result<(Point, View), TapRefusal> {
     let point = place::point(config, &request.id)?;
     let condition = request.condition.as_deref().map(Condition::new).transpose();

@@ -11,7 +11,7 @@ use millstream_model::{
 use std::sync::Arc;
 
 /// Number of bytes that are omitted at the end of a cut message, because a secret across the cut is
-/// not found. It is longer than tokens and keys.
+/// not found. The margin is longer than tokens and keys.
 const CUT_MARGIN_BYTES: usize = 8 << 10;
 
 /// The beginning of a line of JSON about the tap itself.
@@ -62,7 +62,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// See [`View::show`].
+    /// Returns the same errors as [`View::show`].
     pub fn show_all(&mut self, samples: Vec<EventSample>, limit: u64) -> Result<Shown, String> {
         let mut all = Shown::default();
         for sample in samples {
@@ -90,7 +90,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// See [`View::show`].
+    /// Returns the same errors as [`View::show`].
     pub fn first(&mut self, sample: EventSample) -> Result<(Option<usize>, Shown), String> {
         let mut batch = sample.batch.clone();
         let warning = self.select(&mut batch);
@@ -106,7 +106,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// The events cannot be redacted or encoded. No event is shown.
+    /// Returns an error if the events cannot be redacted or encoded. In this case, no event is
+    /// shown.
     pub fn show(&mut self, sample: EventSample, limit: u64) -> Result<Shown, String> {
         let EventSample { mut batch, cut, .. } = sample;
         let warning = self.select(&mut batch);

@@ -266,13 +266,13 @@ pub struct Finding {
     pub status: String,
     /// Id of the cause.
     pub cause: Option<String>,
-    /// Id of the component that has the cause.
+    /// Id of the component with the cause.
     pub component: Option<String>,
-    /// Time since when the cause holds.
+    /// Time since which the cause has held.
     pub since: Option<String>,
     /// Advice for the operator.
     pub advice: Option<String>,
-    /// Further causes.
+    /// Additional causes.
     pub also: Vec<Finding>,
 }
 

@@ -16,7 +16,7 @@ const SLACK: (f64, f64) = (2.0, 0.1);
 /// Responses of one interval; `None` for data that no view shows.
 #[derive(Debug, Default)]
 pub struct Polled {
-    /// The snapshot. Its error is the error of the connection.
+    /// The snapshot, or the error of the connection to the agent.
     pub snapshot: Option<Result<Answer<Snapshot>, String>>,
     /// The diagnosis.
     pub diagnosis: Option<Part<Diagnosis>>,
@@ -28,8 +28,8 @@ pub struct Polled {
     pub rules: Option<Answer<Vec<Transform>>>,
 }
 
-/// Rates of a component per second; `None` until two responses of the same run of the agent are
-/// known.
+/// Rates of a component per second; `None` until two responses of the same run of the agent have
+/// arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Events received.
@@ -68,7 +68,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Processes responses. After a failure there are no rates until two responses are known,
+    /// Processes responses. After a failure there are no rates until two responses have arrived,
     /// because the agent may have been restarted.
     pub fn take(&mut self, polled: Polled) {
         self.take_at(polled, Instant::now());

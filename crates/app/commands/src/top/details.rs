@@ -66,7 +66,7 @@ fn bad(lines: &mut Vec<Line>, text: &str) {
     lines.push(Line { text: text::plain(text), level: Level::Bad });
 }
 
-/// Adds why a sink fails, or why the sinks of a source fail.
+/// Adds the reasons why a sink fails, or why the sinks of a source fail.
 fn failures(data: &Data, component: &Component, lines: &mut Vec<Line>) {
     let found = data.finding(&component.id).filter(|_| component.kind == "source");
     let causes = found.into_iter().flat_map(|found| std::iter::once(found).chain(&found.also));
@@ -98,7 +98,7 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
     }
 }
 
-/// Adds that the endpoint of a sink refuses events.
+/// Adds a line about an endpoint that refuses a sink's events.
 fn refusal(data: &Data, sink: &str, lines: &mut Vec<Line>) {
     if let Some(found) = data.refusal(sink) {
         finding(&Finding { also: Vec::new(), ..found.clone() }, lines);

@@ -63,9 +63,9 @@ pub enum Pane {
     /// No pane.
     #[default]
     None,
-    /// The details of the selected row, from this line on.
+    /// The details of the selected row, starting at this line.
     Details(usize),
-    /// The help, from this line on.
+    /// The help, starting at this line.
     Help(usize),
 }
 
@@ -86,9 +86,9 @@ pub struct Model {
     pub is_typing: bool,
     /// Pane over the table.
     pub pane: Pane,
-    /// Whether the agent is not queried.
+    /// Whether polling of the agent is paused.
     pub is_paused: bool,
-    /// Whether the user wants to leave.
+    /// Whether the user wants to quit.
     pub is_over: bool,
     /// Number of rows of the table that fit on the screen, at the last drawing.
     pub page: usize,

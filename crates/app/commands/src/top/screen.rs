@@ -52,8 +52,8 @@ pub fn show(client: Client, interval: Duration, has_color: bool) -> io::Result<(
     thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&of_keys))?;
     let shown = run(&mut terminal, &received, &wants, has_color);
     let restored = restore();
-    // Dropping it would panic if the terminal is gone, because it prints why it cannot show the
-    // cursor.
+    // Dropping the terminal would panic if the device is gone, because the destructor prints why it
+    // cannot show the cursor.
     let _ = ManuallyDrop::new(terminal);
     shown.and(restored)
 }
@@ -162,8 +162,8 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
 fn set_up(terminal: &mut DefaultTerminal) -> io::Result<()> {
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen)?;
-    // Resizing draws the whole screen again. `clear` would query the terminal for its cursor, and
-    // the thread of the keys would read the response.
+    // Resizing redraws the whole screen. `clear` would query the terminal for its cursor, and the
+    // thread of the keys would read the response.
     let size = terminal.size()?;
     terminal.resize(Rect::new(0, 0, size.width, size.height))
 }

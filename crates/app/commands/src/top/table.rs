@@ -122,7 +122,7 @@ pub enum Level {
 /// A row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Identity of the row over all intervals.
+    /// Identity of the row across intervals.
     pub key: String,
     /// One value per column.
     pub cells: Vec<Value>,

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 /// Maximum bytes of a response of the control socket.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
 
-/// Timeout of a start, and of a response of the control socket.
+/// Timeout for a start, and for a response of the control socket.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Timeout of a stop. The agent gives up after `shutdown_timeout` (20 s).
+/// Timeout for a stop. The agent gives up after `shutdown_timeout` (20 s).
 const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// Poll interval while waiting.
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Bytes from the end of the agent's log to show in an error.
 const LOG_TAIL_BYTES: usize = 2000;
 
-/// State of the agent. [`Agent::look`] restarts it after each orderly end.
+/// State of the agent. [`Agent::look`] restarts it after each orderly exit.
 enum State {
     Up(Child),
     Stopping(Child, Instant),
@@ -61,8 +61,8 @@ pub struct Agent {
 
 impl Agent {
     /// Writes the configuration, starts the agent in `folder`, and waits until it responds. With
-    /// `slow`, it has an additional source for each [`Keep`], which delivers there. The error
-    /// includes the end of its log.
+    /// `slow`, the agent has an additional source for each [`Keep`], which delivers to this
+    /// endpoint. The error includes the end of the agent's log.
     pub fn start(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> Result<Agent, String> {
         fs::write(folder.join("millstream.yaml"), configuration(folder, sink, slow))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -127,7 +127,7 @@ impl Agent {
         command.spawn()
     }
 
-    /// Whether it runs and was not told to stop.
+    /// Returns whether the agent runs and was not told to stop.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
@@ -182,7 +182,7 @@ impl Agent {
         lags.filter(|lags| !lags.is_empty()).map(|lags| lags.into_iter().sum())
     }
 
-    /// Whether the running agent has an open descriptor of a file.
+    /// Returns whether the running agent has an open descriptor of a file.
     pub fn has_open(&self, file: &Metadata) -> bool {
         let State::Up(child) = &self.state else { return false };
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else {
@@ -192,7 +192,7 @@ impl Agent {
         opened.any(|opened| (opened.dev(), opened.ino()) == (file.dev(), file.ino()))
     }
 
-    /// Whether the agent reports a file of `size` bytes as settled to its end.
+    /// Returns whether the agent reports a file of `size` bytes as settled to its end.
     pub fn has_delivered(&self, source: &str, path: &Path, size: u64) -> bool {
         let answer = self.get(&format!("/api/files?source={source}&limit=10000"));
         let files = answer.and_then(|body| serde_json::from_str::<Files>(&body).ok());
@@ -202,7 +202,7 @@ impl Agent {
         })
     }
 
-    /// Returns the agent's log over all starts.
+    /// Returns the agent's log across all starts.
     pub fn log(&self) -> String {
         let log = fs::read(self.folder.join("agent.log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
@@ -250,7 +250,7 @@ fn configuration(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> String 
     )
 }
 
-/// Ends this process when its parent exits for any reason.
+/// Makes the kernel kill this process when its parent exits for any reason.
 pub fn end_with_parent() {
     // An agent that outlives its verifier is only untidy, so an error of the kernel is ignored.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

@@ -23,10 +23,10 @@ const TICK: Duration = Duration::from_millis(5);
 /// Shortest time between two rotations, and the random part added to it, in milliseconds.
 const ROTATE_MS: Range<u64> = 150..350;
 
-/// Shortest time between two ends of the agent, and the random part added to it, in milliseconds.
+/// Shortest time between two exits of the agent, and the random part added to it, in milliseconds.
 const END_MS: Range<u64> = 500..2000;
 
-/// One end in this many is a SIGTERM, the others are SIGKILL.
+/// One exit in this many is caused by SIGTERM, the others by SIGKILL.
 const TERM_ONE_IN: u64 = 4;
 
 /// Longest downtime after a kill, in milliseconds.
@@ -38,7 +38,7 @@ const REST_EVERY: Duration = Duration::from_secs(15);
 /// Longest time between two rounds of [`Rotation::Expire`]; a quarter of a short run.
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
-/// Time that the lag must be zero until the agent certainly knows every file.
+/// Time that the lag must be zero until the agent has certainly found every file.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// Time that the lag must be zero until the checkpoints, which are committed once a second,
@@ -94,7 +94,7 @@ pub struct Deeds {
     pub kills: u64,
     /// Number of SIGTERMs.
     pub stops: u64,
-    /// Ends of the agent while it held deleted files.
+    /// Exits of the agent while it held deleted files.
     pub rounds: Vec<End>,
     /// Number of times that some lines were not delivered within a minute without writing.
     pub unrest: u64,
@@ -194,7 +194,7 @@ impl<'a> Drive<'a> {
         Instant::now() + EXPIRE_EVERY.min(self.plan.duration / 4)
     }
 
-    /// Lets files expire while the sink is behind, and ends the agent while it holds them, with
+    /// Lets files expire while the sink is behind, and stops the agent while it holds them, with
     /// SIGKILL and with SIGTERM.
     fn expire(&mut self) -> Result<(), String> {
         [End::Kill, End::Stop].into_iter().try_for_each(|end| self.expire_and_end(end))
@@ -249,7 +249,7 @@ impl<'a> Drive<'a> {
     }
 
     fn end_agent(&mut self) {
-        // The first end is a kill, so that a short run also has one.
+        // The first exit is a kill, so that a short run also has one.
         if self.deeds.kills > 0 && self.random.below(TERM_ONE_IN) == 0 {
             self.stop_agent();
         } else {
@@ -268,8 +268,8 @@ impl<'a> Drive<'a> {
     }
 
     /// Deletes a file that the agent has not read to its end, and the rotated files. No agent can
-    /// deliver a file that is deleted while no agent runs or before the agent knows it. Therefore
-    /// all lines are delivered first, and there is no kill until the deleted data is also
+    /// deliver a file that is deleted while no agent runs or before the agent has found it.
+    /// Therefore all lines are delivered first, and there is no kill until the deleted data is also
     /// delivered.
     fn rest(&mut self) -> Result<(), String> {
         let begun = Instant::now();
@@ -288,7 +288,7 @@ impl<'a> Drive<'a> {
         self.writers.iter().try_for_each(Writer::resume).map_err(writing)
     }
 
-    /// Waits until the lag has been zero for `quiet`, without an end of the agent meanwhile.
+    /// Waits until the lag has been zero for `quiet`, without an exit of the agent meanwhile.
     fn settled(&mut self, quiet: Duration) -> Result<bool, String> {
         let (begun, mut since) = (Instant::now(), None);
         while begun.elapsed() < REST_MAX && self.interrupts.load(Ordering::Relaxed) == 0 {
@@ -314,8 +314,8 @@ pub fn drain(
     let reading = |error| format!("cannot read the delivered events: {error}");
     let (mut heard, before) = (Instant::now(), interrupts.load(Ordering::Relaxed));
     let mut progress = Progress::new();
-    // After a kill, the next start truncates a file to its synced length. No line is read before
-    // that.
+    // After a kill, the restarted agent truncates a file to its synced length. No line is read
+    // before that.
     let mut has_started = false;
     loop {
         agent.look()?;

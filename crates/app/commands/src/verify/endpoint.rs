@@ -1,7 +1,7 @@
 //! A small HTTP endpoint with a configurable delay.
 //!
 //! The endpoint appends the body of each request to a file before it responds, so that lines that
-//! the agent counts as delivered are in the file. It supports the requests of sink `http`: with
+//! the agent counts as delivered are in the file. It supports the requests of the `http` sink: with
 //! `Content-Length`, one after the other over a connection.
 
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Encoding of the sinks under test: events that can be traced to their origin.
 pub const ENCODING: &str = "{ metadata: [file, offset, id, file_id] }";
 
-/// Delay of a slow response. A request has up to 64 KiB, so this is 128 KiB per second.
+/// Delay of a slow response. A request carries up to 64 KiB, so this is 128 KiB per second.
 const SLOW_ANSWER: Duration = Duration::from_millis(500);
 
 /// Longest body. The sink sends at most `batch.bytes` and one event.
@@ -82,7 +82,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Answers the requests of one connection until it ends.
+/// Serves the requests of one connection until it closes.
 fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(length) = read_head(&mut reader)? {

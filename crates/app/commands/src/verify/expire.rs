@@ -29,14 +29,14 @@ const FILES_PER_ROUND: usize = 5;
 /// Rotated files that are not deleted.
 const FILES_KEPT: usize = 1;
 
-/// Timeout for the agent to link, open or deliver a file. After it, the file is deleted anyway,
-/// because an agent that needs longer is faulty.
+/// Timeout for the agent to link, open or deliver a file. After the timeout, the file is deleted
+/// anyway, because an agent that needs longer is faulty.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 
 /// Interval of these checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How the agent ended.
+/// How the agent exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// By SIGKILL.
@@ -50,20 +50,21 @@ pub enum End {
 pub struct Deleted {
     /// Index of the writer.
     pub writer: usize,
-    /// Numbers of its lines.
+    /// Numbers of the lines in the file.
     pub lines: Range<u64>,
-    /// How its source holds it.
+    /// How the source holds the file.
     pub keep: Keep,
-    /// Whether the file system has hard links.
+    /// Whether the file system supports hard links.
     pub can_link: bool,
-    /// Whether it had a hard link when it was deleted.
+    /// Whether the file had a hard link when it was deleted.
     pub is_linked: bool,
-    /// How the agent that ran at the deletion ended; `None` if it still ran when the writing ended.
+    /// How the agent that ran during the deletion exited; `None` if it was still running when the
+    /// writing ended.
     pub end: Option<End>,
 }
 
 impl Deleted {
-    /// Whether no agent could keep its undelivered data.
+    /// Returns whether no agent could keep the file's undelivered data.
     pub fn is_at_risk(&self) -> bool {
         match (self.keep, self.end) {
             (Keep::Link, Some(End::Kill)) => !self.can_link,
@@ -149,7 +150,7 @@ impl<'a> Expiry<'a> {
         Ok(FILES_PER_ROUND * self.logs.len())
     }
 
-    /// Records how the agent ended that had the deleted files open since the previous end.
+    /// Records how the agent exited that held the files deleted since the previous exit.
     pub fn ended(&mut self, end: End) {
         for deleted in self.deleted.iter_mut().rev().take_while(|deleted| deleted.end.is_none()) {
             deleted.end = Some(end);
@@ -184,7 +185,7 @@ impl Aging {
         Ok(Some(Deleted { writer, lines, keep, can_link, is_linked, end: None }))
     }
 
-    /// Whether the agent has prepared the oldest file for its deletion.
+    /// Returns whether the agent has prepared the oldest file for its deletion.
     fn is_seen(&self, agent: &Agent) -> bool {
         let Some((path, _)) = self.rotated.front() else { return true };
         let Ok(stat) = fs::metadata(path) else { return true };
@@ -196,7 +197,7 @@ impl Aging {
     }
 }
 
-/// Whether the file system of a folder has hard links.
+/// Returns whether the file system of a folder supports hard links.
 fn can_link(folder: &Path) -> bool {
     let (file, link) = (folder.join("link-probe"), folder.join("link-probe.1"));
     let linked = fs::write(&file, "").and_then(|()| fs::hard_link(&file, &link));
@@ -232,7 +233,7 @@ fn counted_at_stops(agent_log: &str, source: &str) -> u64 {
     stops.map(counted_in).sum()
 }
 
-/// Returns the number before `what`; 0 if the line does not have it.
+/// Returns the number before `what`; 0 if the line does not contain it.
 fn counted(line: &str, what: &str) -> u64 {
     let Some((before, _)) = line.split_once(what) else { return 0 };
     let digits = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |index| index + 1);

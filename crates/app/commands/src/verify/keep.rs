@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 pub enum Keep {
     /// By hard links.
     Link,
-    /// By open descriptors, and copies at a stop, as on another file system than `data_dir`.
+    /// By open descriptors, and by copies at shutdown, as on a file system other than the one of
+    /// `data_dir`.
     Copy,
-    /// Only by open descriptors; a stop counts the loss.
+    /// Only by open descriptors; the loss is counted at shutdown.
     Count,
 }
 
@@ -17,7 +18,7 @@ impl Keep {
     /// All ways.
     pub const ALL: [Keep; 3] = [Keep::Link, Keep::Copy, Keep::Count];
 
-    /// Id of the source.
+    /// Returns the id of the source.
     pub fn source(self) -> &'static str {
         match self {
             Keep::Link => "linked",
@@ -26,7 +27,7 @@ impl Keep {
         }
     }
 
-    /// Folder of its log, within that of the run.
+    /// Returns the folder of the source's log within the run's folder.
     pub fn folder(self, scratch: &Path) -> PathBuf {
         scratch.join(self.source())
     }

@@ -9,7 +9,7 @@ const POOL_BYTES: usize = 64 * 1024;
 /// Longest text of the few long lines.
 const LONG_BYTES_MAX: u64 = 20_000;
 
-/// Alphabet of lines: it has quotes, backslashes and tabs, which JSON escapes.
+/// Alphabet of lines: it contains quotes, backslashes and tabs, which JSON escapes.
 const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"\\\t:=/{}[]";
 
 /// All lines of one seed.

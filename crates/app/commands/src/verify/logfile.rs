@@ -23,7 +23,7 @@ const PIECE_PAUSE_MS_MAX: u64 = 20;
 /// Longest time for which an application keeps writing to a renamed file, in milliseconds.
 const LINGER_MS_MAX: u64 = 200;
 
-/// Lines between two marks within a file.
+/// Interval between two marks within a file.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
 /// Place and time of a written line. It covers the lines up to the next mark.
@@ -39,7 +39,7 @@ pub struct Mark {
     pub at: Duration,
 }
 
-/// What one writer has written.
+/// Summary of a writer's output.
 #[derive(Debug, Default)]
 pub struct Written {
     /// Number of lines.
@@ -64,7 +64,7 @@ pub struct Log {
     /// Time until which the application still writes to the renamed file.
     reopen_at: Option<Instant>,
     rotations: u64,
-    /// What was written so far.
+    /// Summary of the output so far.
     pub written: Written,
 }
 
@@ -216,7 +216,7 @@ impl Log {
         self.written.marks.push(mark);
     }
 
-    /// `w00.log-20261122-1795000000-7`
+    /// Returns a path such as `w00.log-20261122-1795000000-7`.
     fn dated(&self, path: &Path) -> PathBuf {
         let seconds = now().as_secs();
         let (year, month, day) = date(seconds / 86_400);
@@ -265,7 +265,7 @@ fn make_room(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Compresses a file beside itself, then deletes it, as gzip(1) does.
+/// Compresses a file into its folder, then deletes the original, as gzip(1) does.
 fn compress(path: &Path) -> io::Result<()> {
     let mut out = GzEncoder::new(File::create(zipped(path))?, Compression::fast());
     io::copy(&mut File::open(path)?, &mut out)?;
@@ -273,7 +273,7 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Time since 1970.
+/// Returns the time since 1970.
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

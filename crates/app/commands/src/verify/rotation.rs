@@ -13,7 +13,7 @@ pub enum Rotation {
     Copytruncate,
     /// The file is deleted and recreated.
     Delete,
-    /// The file is moved to another folder that is watched too.
+    /// The file is moved to another folder that is also watched.
     Move,
     /// Renamed as in [`Rotation::Rename`] and compressed; the uncompressed file is deleted.
     Gzip,

@@ -130,7 +130,7 @@ impl Report<'_> {
         text
     }
 
-    /// Counts missing lines that could not be kept across this kind of end.
+    /// Counts missing lines that could not be kept across this kind of exit.
     fn not_kept(&self, end: End) -> u64 {
         self.missing_of(|file| file.is_at_risk() && file.end == Some(end))
     }

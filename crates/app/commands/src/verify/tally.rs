@@ -52,7 +52,7 @@ pub struct Tally {
     at_risk: Vec<Vec<Range<u64>>>,
     /// Number of distinct lines at risk that have arrived.
     found_at_risk: u64,
-    /// Lines to hide, to test that this is noticed.
+    /// Lines to hide, to test that the loss is detected.
     hidden: HashSet<(usize, u64)>,
     /// Offset of the last first arrival of each file.
     last: HashMap<String, u64>,

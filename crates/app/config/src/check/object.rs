@@ -77,7 +77,8 @@ impl<'a> Views<'a> {
     }
 
     /// Returns whether the map accepts only the keys in `properties`. True for every map with
-    /// properties, even if the option type does not say so: types with flattened fields cannot.
+    /// properties, even if the option type does not say so, because types with flattened fields
+    /// cannot.
     fn is_closed(&self) -> bool {
         let has = |name| self.parts.iter().any(|part| part.get(name).is_some());
         !self.partial

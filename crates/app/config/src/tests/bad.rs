@@ -9,14 +9,14 @@ fn check(cases: &[(&str, &[&str])]) {
     }
 }
 
-/// A source of type `file` with these keys, and a sink that reads it.
+/// Returns the errors of a `file` source with these keys, and a sink that reads it.
 fn source(keys: &str) -> Vec<String> {
     faults_of(&format!(
         "sinks: {{out: {{type: blackhole, inputs: [app]}}}}\nsources:\n  app:\n    type: file\n{keys}"
     ))
 }
 
-/// A sink of type `console` with these keys, and a source it reads.
+/// Returns the errors of a `console` sink with these keys, and a source that it reads.
 fn sink(keys: &str) -> Vec<String> {
     faults_of(&format!(
         "sources: {{in: {{type: stdin}}}}\nsinks:\n  out:\n    type: console\n    inputs: [in]\n{keys}"
@@ -49,7 +49,7 @@ fn unknown_keys() {
     );
 }
 
-/// A key of another agent leads to the key here, which is not also reported as missing.
+/// A key of another agent is mapped to Millstream's key, which is not also reported as missing.
 #[test]
 fn keys_of_other_agents() {
     assert_eq!(source("    paths: [a]\n"), ["m.yaml:5:5: unknown key `paths`; use `include`"]);
@@ -86,7 +86,7 @@ fn buffers() {
     assert!(unknown[0].ends_with("use `memory` or `disk`"), "{unknown:?}");
 }
 
-/// A type of another agent leads to the type here.
+/// A type of another agent is mapped to Millstream's type.
 #[test]
 fn types_of_other_agents() {
     let faults = |source: &str, sink: &str| {
@@ -101,7 +101,7 @@ fn types_of_other_agents() {
             "m.yaml:2:21: unknown sink type \"stdout\"; use `console`, the closest match here",
         ]
     );
-    // Types without a similar type here.
+    // Types without a similar type in Millstream.
     let beats = &faults("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
@@ -109,7 +109,7 @@ fn types_of_other_agents() {
     assert!(faults("log", "loki")[1].contains("there is no sink type \"loki\" yet"));
 }
 
-/// Wrong types say what was expected, what was found, and how to write it.
+/// Errors about wrong types say what was expected, what was found, and how to write it.
 #[test]
 fn wrong_types() {
     for (keys, message) in [

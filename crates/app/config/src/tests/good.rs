@@ -1,4 +1,4 @@
-//! Valid configurations and the settings they give.
+//! Valid configurations and the settings that they produce.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -177,7 +177,8 @@ fn variables_are_typed() {
     );
 }
 
-/// A quoted variable is a number where the option takes no text: inside `{ }` it cannot be unquoted.
+/// A quoted variable is a number where the option accepts no text, because inside `{ }` it cannot
+/// be unquoted.
 #[test]
 fn quoted_variables_are_numbers_where_no_text_fits() {
     let config = good(
@@ -295,7 +296,7 @@ fn editor_schema() {
     }
 }
 
-/// Settings of events replace the defaults of those types only.
+/// Settings of events replace the defaults of these types only.
 #[test]
 fn recorder() {
     use millstream_recorder::recorder::defaults;

@@ -120,7 +120,7 @@ fn variables() {
     assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
 }
 
-/// Editors know the keys of a test.
+/// The schema for editors contains the keys of a test.
 #[test]
 fn editor_schema() {
     let schema = schema(&TestCatalog);

@@ -9,7 +9,7 @@ const COUNTED: &str = "millstream.generated";
 /// Name of the metric with the number of the last point of a packet.
 const LAST: &str = "millstream.generated.last";
 
-/// Number of names; tags distinguish further series.
+/// Number of names; tags distinguish additional series.
 const NAMES: usize = 20;
 
 /// Tags of one application, by number; the first differs for every series.
@@ -35,7 +35,7 @@ pub struct Shape {
     pub mix: Vec<(Type, u64)>,
     /// Maximum bytes of a packet; a single point is sent whatever its size.
     pub packet_bytes_max: usize,
-    /// Maximum number of points of a packet, without those that number it.
+    /// Maximum number of points in a packet, excluding the points that number it.
     pub packet_points_max: usize,
     /// Whether each packet contains its number of points.
     pub numbered: bool,
@@ -46,11 +46,11 @@ pub struct Shape {
 /// Content of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Points, without those that number it.
+    /// Number of points, excluding the points that number the packet.
     pub points: u64,
-    /// Points that number it.
+    /// Number of points that number the packet.
     pub numbers: u64,
-    /// Sum of its counters, without those that number it.
+    /// Sum of the counters, excluding the points that number the packet.
     pub counters: u64,
 }
 
@@ -109,7 +109,7 @@ impl Load {
         load
     }
 
-    /// Returns how many points were generated.
+    /// Returns the number of generated points.
     pub fn made(&self) -> u64 {
         self.made
     }

@@ -18,7 +18,7 @@ pub enum Values {
     Count,
     /// A gauge with one decimal.
     State,
-    /// The same, with the client's time.
+    /// A gauge with one decimal and the client's time.
     StampedState,
     /// Milliseconds over four orders of magnitude.
     Spread,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest wait in one call, after which an interrupt is noticed.
+/// Maximum wait in one call, after which an interrupt is noticed.
 const WAIT: Duration = Duration::from_millis(100);
 /// Maximum time that a Unix socket may be without a receiver, for example while an agent restarts.
 const ABSENT_MAX: Duration = Duration::from_secs(10);
@@ -23,9 +23,9 @@ const ABSENT_MAX: Duration = Duration::from_secs(10);
 /// Packets in one buffer.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Their bytes.
+    /// Bytes of the packets.
     pub bytes: Vec<u8>,
-    /// End of each.
+    /// End of each packet in the bytes.
     pub ends: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ enum Sink {
 }
 
 impl Target {
-    /// Connects; `interrupts` counts interrupts, which end the sending.
+    /// Connects; `interrupts` counts interrupts, which stop the sending.
     pub fn connect(address: &Address, interrupts: Arc<AtomicUsize>) -> io::Result<Target> {
         let sink = match address {
             Address::Udp(at) => {
@@ -77,8 +77,8 @@ impl Target {
         Ok(Target { sink, interrupts, refused: 0 })
     }
 
-    /// Appends to a file, or writes to standard output if `None`; writes a length before each
-    /// packet if its end is not marked otherwise.
+    /// Appends to a file, or writes to standard output if `None`. Writes a length before each
+    /// packet if the format does not mark the end of a packet.
     pub fn write_to(
         path: Option<&Path>,
         has_lengths: bool,
@@ -91,7 +91,7 @@ impl Target {
         Ok(Target { sink: Sink::Stream { out, has_lengths }, interrupts, refused: 0 })
     }
 
-    /// Whether the sending should end.
+    /// Returns whether sending must stop.
     pub fn is_interrupted(&self) -> bool {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
@@ -130,7 +130,8 @@ impl Target {
 
     /// Waits until a retry makes sense.
     ///
-    /// # Errors It does not make sense.
+    /// # Errors
+    /// Returns an error if a retry does not make sense.
     fn wait(&mut self, error: Errno, absent_since: &mut Option<Instant>) -> io::Result<()> {
         match (&self.sink, error) {
             // The call timed out without capacity.

@@ -100,7 +100,7 @@ fn assert_numbered(
         }
     }
     assert_eq!((series.len(), last), (50, 1000));
-    // Every type has its share, give or take a series.
+    // Every type has about its share of the series.
     let share = 1000 / kinds.len();
     assert!(kinds.values().all(|count| count.abs_diff(share) <= 40), "{kinds:?}");
 }
@@ -205,7 +205,7 @@ fn advice_depends_on_file_or_socket() {
     assert!(socket_advice(&denied).contains("`mode`") && !file_advice(&denied).contains("`mode`"));
 }
 
-/// Sends 1,000 points; returns those that arrived.
+/// Sends 1,000 points; returns the number of points that arrived.
 fn send(address: &str) -> u64 {
     let (batch, contents) = packets(&mut Load::new(a_shape(Protocol::Dogstatsd)), 1000);
     let mut target = Target::connect(&address.parse().unwrap(), Arc::default()).unwrap();
@@ -214,7 +214,7 @@ fn send(address: &str) -> u64 {
     contents[..gone].iter().map(|content| content.points).sum()
 }
 
-/// Returns the points of a datagram, without those that number it.
+/// Returns the points of a datagram, excluding the points that number it.
 fn points(packet: &[u8]) -> usize {
     points_of_lines(packet).len() - 2
 }
@@ -259,7 +259,7 @@ fn every_point_arrives_over_every_type_of_socket() {
     });
 }
 
-/// Packets with length prefixes.
+/// Splits packets with length prefixes.
 fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {

@@ -1,4 +1,5 @@
-//! Counts of events by component, file, peer and wait. Texts are numbers in the recording's table.
+//! Counts of events by component, file, peer and wait. Strings are numbers that refer to the
+//! recording's table.
 
 use crate::record::ticks::end_of;
 use millstream_recorder::event::Event;
@@ -58,11 +59,11 @@ impl Components {
 /// Reads and writes of one file or peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IoTally {
-    /// How many reads.
+    /// Number of reads.
     pub reads: u64,
     /// Bytes that were read.
     pub bytes_read: u64,
-    /// How many writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
@@ -125,7 +126,7 @@ pub struct PeerTally {
 pub struct Request {
     /// Host, address and port.
     pub peer: [u64; 3],
-    /// How many writes.
+    /// Number of writes.
     pub writes: u64,
     /// Number of bytes written.
     pub bytes: u64,
@@ -133,7 +134,7 @@ pub struct Request {
     pub start_ticks: u64,
 }
 
-/// Returns the requests without an answer, the oldest first. Events are sorted by their end.
+/// Returns the requests without a response, the oldest first. Events are sorted by their end.
 pub fn requests(events: &[Event]) -> Vec<Request> {
     let mut open: HashMap<SubjectId, Request> = HashMap::new();
     for event in events.iter().filter(|event| event.subject != SubjectId(0)) {

@@ -50,7 +50,7 @@ fn head() -> Head {
     }
 }
 
-/// An event that ended so many milliseconds before the end.
+/// Returns an event that ended this many milliseconds before the end.
 fn event(kind: EventKind, before_ms: u64, took_ms: u64, values: [u64; 5]) -> Event {
     let start_ticks = END_TICKS - (before_ms + took_ms) * MS;
     let subject = SubjectId(values[1] as u32 + 1);

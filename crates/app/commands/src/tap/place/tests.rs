@@ -8,7 +8,7 @@ use millstream_model::{
 };
 use std::sync::Arc;
 
-/// `cleaned` is limited to a field, and reached with and without a parser before it.
+/// `cleaned` is limited to a field, and reached with and without a parser upstream of it.
 const CONFIG: &str = r#"
 sources: { app: { type: stdin }, other: { type: stdin } }
 transforms:
@@ -96,8 +96,8 @@ fn every_redaction_on_the_way_to_a_sink_is_applied() {
     }
 }
 
-/// If the fields are those that the redaction receives, only these fields are searched, as for the
-/// sinks.
+/// If the fields are the same as the fields that the redaction receives, only these fields are
+/// searched, as for the sinks.
 #[test]
 fn a_limited_redaction_is_limited_only_where_the_fields_are_the_same() {
     let config = config(CONFIG);

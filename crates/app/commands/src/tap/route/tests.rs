@@ -95,7 +95,7 @@ fn a_line_has_the_steps_with_their_waits_and_notes() {
     assert_eq!(steps[5]["note"], note);
 }
 
-/// The encoder makes no data from the event, like the encoder of sink `blackhole`.
+/// The encoder produces no data from the event, like the encoder of the `blackhole` sink.
 #[test]
 fn an_event_of_which_an_encoder_makes_nothing_ends_there() {
     let batch = batch(&["a"]);
