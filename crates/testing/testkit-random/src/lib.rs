@@ -5,8 +5,8 @@
 //!   the gate or a new one. A failing test prints `SEED=n replays this test`.
 //! - `SOAK=n` makes every random test n times as long as its long version. Without `SOAK`, a test
 //!   has the size of the gate, `make test`.
-//! - `SOAK_REPORT=FILE` names a file to which every property appends a line when it ends, for the
-//!   summary of `make soak`.
+//! - `SOAK_REPORT=FILE` names a file to which every property appends a line when it finishes, for
+//!   the summary of `make soak`.
 //!
 //! ```
 //! use millstream_testkit_random::{Seed, TestSize};
@@ -20,15 +20,15 @@
 //!     assert!(random.u32(..10) < 10);
 //! }
 //!
-//! // One sequence of random numbers. The printed seed replays the whole of it.
+//! // One sequence of random numbers. The printed seed replays the whole sequence.
 //! let mut random = Seed::of_test().random();
 //! for _ in random.rounds(CASES) {
 //!     assert!(random.u32(..10) < 10);
 //! }
 //! ```
 //!
-//! A separate crate because it cuts a dependency: pure crates take and print seeds without
-//! `testkit`, which needs the model and a runtime.
+//! This is a separate crate so that pure crates can take and print seeds without `testkit`, which
+//! needs the model and a runtime.
 
 #![forbid(unsafe_code)]
 
@@ -48,8 +48,8 @@ pub use size::TestSize;
 ///
 /// # Panics
 ///
-/// Panics if the value is not a number: running the test with another seed than the given one would
-/// be worse.
+/// Panics if the value is not a number, because running the test with a different seed would be
+/// worse.
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var_os(variable)?;
     let number = text.to_str().and_then(|text| text.parse().ok());

@@ -15,9 +15,9 @@ const REFUSED_PER_CASE_MAX: u32 = 4;
 
 /// Returns the configuration of a property with `cases` cases, for `#![proptest_config(…)]`.
 ///
-/// The values of all cases derive from one seed: a failure is replayed with that seed and the same
-/// `SOAK`. Regressions that `proptest` saved next to the test are replayed first; new ones are not
-/// saved, because the seed is printed.
+/// The values of all cases derive from one seed, so a failure is replayed with that seed and the
+/// same `SOAK`. Regressions that `proptest` saved next to the test are replayed first; new ones are
+/// not saved, because the seed is printed.
 #[track_caller]
 pub fn property(cases: TestSize) -> Config {
     config(OfProperty(Arc::new(Seed::of_test_at(Location::caller()))), cases)
@@ -37,8 +37,8 @@ fn config(seed: OfProperty, cases: TestSize) -> Config {
     }
 }
 
-/// Holds the seed as long as the test has its configuration: `proptest` has no other value that is
-/// dropped at the end of a test.
+/// Holds the seed for as long as the configuration of the test exists, because `proptest` provides
+/// no other value that is dropped at the end of a test.
 #[derive(Clone, Debug)]
 struct OfProperty(Arc<Seed>);
 

@@ -10,8 +10,8 @@ use std::time::Instant;
 /// The environment variable with the path of the file that collects the lines.
 const VARIABLE: &str = "SOAK_REPORT";
 
-/// A long test without random numbers. When the value drops, its line is added to the summary of
-/// `make soak`, so the value must live as long as the test.
+/// A long test without random numbers. When the value is dropped, its line is added to the summary
+/// of `make soak`, so the value must live as long as the test.
 #[must_use = "the line is written when it is dropped"]
 #[derive(Debug)]
 pub struct Report {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The environment variable with the seed.
 const VARIABLE: &str = "SEED";
 
-/// The seed of a random test. If the test panics, the seed is printed. When the value drops, its
-/// line is added to the summary of `make soak`, so the value must live as long as the test.
+/// The seed of a random test. If the test panics, the seed is printed. When the value is dropped,
+/// its line is added to the summary of `make soak`, so the value must live as long as the test.
 #[must_use = "the seed is printed if it lives when the test fails"]
 #[derive(Debug)]
 pub struct Seed {
@@ -21,7 +21,7 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Returns the seed in `SEED`, else a new one.
+    /// Returns the seed in `SEED`, otherwise a new one.
     #[track_caller]
     pub fn of_test() -> Seed {
         Seed::of_test_at(Location::caller())
@@ -33,8 +33,8 @@ impl Seed {
         Seed::with(crate::number(VARIABLE).unwrap_or_else(|| fastrand::u32(..).into()), at)
     }
 
-    /// Returns the seed in `SEED`, else `gate`; for a test that must be the same in every run of
-    /// the gate.
+    /// Returns the seed in `SEED`, otherwise `gate`; for a test that must be the same in every run
+    /// of the gate.
     #[track_caller]
     pub fn of_test_or(gate: u64) -> Seed {
         Seed::with(crate::number(VARIABLE).unwrap_or(gate), Location::caller())

@@ -1,4 +1,4 @@
-//! Plants causes of late, lost or wrong data into running agents, and checks the output of
+//! Injects causes of late, lost or wrong data into running agents, and checks the output of
 //! `millstream diagnose`.
 
 mod agent;
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Running time of an agent before a cause is planted.
+/// Running time of an agent before a cause is injected.
 const WARM_UP: Duration = Duration::from_secs(4);
 
-/// Time after the planting at which the verdict counts.
+/// Time after the injection at which the verdict counts.
 pub const VERDICT: Duration = Duration::from_secs(30);
 
 /// Interval between two requests of the diagnosis.
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Additional time for the verdict of a healthy run, because a source may still be starting.
 const STARTS: Duration = Duration::from_secs(60);
 
-/// Time for which all planted causes must have been named, so that other causes can be named too.
+/// Time for which all injected causes must have been named, so that other causes can also be named.
 const SETTLES: Duration = Duration::from_secs(4);
 
 /// One run of an agent.
@@ -43,7 +43,7 @@ pub struct Run {
     /// The causes that were named at the verdict, in order. For a healthy run, the causes that were
     /// named at any time.
     pub named: Vec<String>,
-    /// Seconds from the planting until all expected causes were named.
+    /// Seconds from the injection until all expected causes were named.
     pub seconds: Option<f64>,
     /// The last diagnosis and the end of the agent's log.
     pub report: String,
@@ -63,7 +63,7 @@ impl Run {
     }
 }
 
-/// Plants causes into an agent, and waits for the verdict.
+/// Injects causes into an agent, and waits for the verdict.
 ///
 /// # Panics
 /// Panics if the agent cannot be started.

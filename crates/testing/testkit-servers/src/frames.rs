@@ -1,5 +1,5 @@
-//! An endpoint for the frames of sink `tcp` with acknowledgements (docs/formats/tcp-frames.md). A
-//! test decides how the endpoint reacts to each message.
+//! An endpoint for the frames of the `tcp` sink with acknowledgements (docs/formats/tcp-frames.md).
+//! A test decides how the endpoint reacts to each message.
 
 use crate::unpack::unpack;
 use crate::wire::{Wire, wire};

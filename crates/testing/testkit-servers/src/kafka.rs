@@ -118,7 +118,7 @@ impl Kafka {
     /// Starts the broker and waits until it is ready.
     ///
     /// # Errors
-    /// Fails if the broker does not become ready; the error includes the end of its log.
+    /// Returns an error if the broker does not become ready; the error includes the end of its log.
     fn launch(&mut self) -> Result<(), String> {
         let properties = self.folder.path().join("server.properties");
         let text = self.options.properties(

@@ -84,7 +84,7 @@ impl ProxyServer {
 }
 
 /// Listens on a port of 127.0.0.1. A port that another proxy has just released becomes free soon,
-/// because the proxy's runtime ends asynchronously.
+/// because the proxy's runtime shuts down asynchronously.
 fn listen(port: u16) -> std::net::TcpListener {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

@@ -52,7 +52,7 @@ impl Redis {
         server.wait_ready().then_some(server)
     }
 
-    /// Waits until the server answers; returns `false` if it has ended.
+    /// Waits until the server responds; returns `false` if the server has exited.
     fn wait_ready(&mut self) -> bool {
         let started = Instant::now();
         while self.try_command("PING").as_deref() != Some("+PONG") {
@@ -80,7 +80,7 @@ impl Redis {
         let _ = self.child.wait();
     }
 
-    /// Starts the server again on its port.
+    /// Restarts the server on the same port.
     pub fn restart(&mut self) {
         self.stop();
         self.child = launch(&self.program, self.port, &self.folder);

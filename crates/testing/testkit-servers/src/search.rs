@@ -1,4 +1,4 @@
-//! A real node of OpenSearch or Elasticsearch for tests, which they can stop, kill and pause.
+//! A real OpenSearch or Elasticsearch node for tests, which they can stop, kill and pause.
 //!
 //! `scripts/servers` installs both. A node uses a temporary folder and loopback, and leaves no
 //! files or processes behind, regardless of how the test process ends.
@@ -38,22 +38,22 @@ pub struct SearchServer {
 }
 
 impl SearchServer {
-    /// Starts a node of OpenSearch.
+    /// Starts an OpenSearch node.
     pub fn opensearch() -> SearchServer {
         SearchServer::start("opensearch", &[])
     }
 
-    /// Starts a node of Elasticsearch.
+    /// Starts an Elasticsearch node.
     pub fn elasticsearch() -> SearchServer {
         SearchServer::start("elasticsearch", &[])
     }
 
-    /// Starts a node of OpenSearch with additional settings, such as `http.max_content_length=1mb`.
+    /// Starts an OpenSearch node with additional settings, such as `http.max_content_length=1mb`.
     pub fn opensearch_with(settings: &[&str]) -> SearchServer {
         SearchServer::start("opensearch", settings)
     }
 
-    /// Returns the node of OpenSearch that all tests of the run share. Each test uses indexes with
+    /// Returns the OpenSearch node that all tests of the run share. Each test uses indexes with
     /// unique names.
     pub fn shared() -> &'static SearchServer {
         static SHARED: OnceLock<SearchServer> = OnceLock::new();
@@ -105,7 +105,7 @@ impl SearchServer {
     /// Starts the node and waits until it is ready.
     ///
     /// # Errors
-    /// Fails if the node does not become ready; the error includes its log.
+    /// Returns an error if the node does not become ready; the error includes its log.
     fn launch(&mut self) -> Result<(), String> {
         let log =
             File::options().create(true).append(true).open(self.log_path()).expect("a log file");
@@ -211,7 +211,7 @@ impl SearchServer {
         }
     }
 
-    /// Starts a killed node again, with the same data and port.
+    /// Restarts a killed node with the same data and port.
     pub fn restart(&mut self) {
         self.kill();
         if let Err(error) = self.launch() {

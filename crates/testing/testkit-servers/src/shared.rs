@@ -1,9 +1,9 @@
 //! Servers that the tests of one run share, although each test is a separate process.
 //!
 //! `scripts/test` starts the program `shared-servers`, which starts a server when a test first
-//! requests it, and ends all servers when its standard input ends. The protocol is a line with the
-//! name of the server, answered by a line with its address. Without the program, each process
-//! starts separate servers.
+//! requests it, and stops all servers when its standard input closes. A request is a line with the
+//! name of the server, and the response is a line with its address. Without the program, each
+//! process starts separate servers.
 
 pub mod program;
 
@@ -19,7 +19,7 @@ pub const SOCKET_VARIABLE: &str = "MILLSTREAM_SHARED_SERVERS";
 pub enum SharedServer {
     /// A broker without TLS and SASL.
     Kafka,
-    /// A node of OpenSearch.
+    /// An OpenSearch node.
     Search,
     /// A Prometheus without scrape targets.
     Prometheus,
@@ -42,7 +42,7 @@ impl SharedServer {
 /// share servers.
 ///
 /// # Panics
-/// Panics if the program does not answer, or cannot start the server.
+/// Panics if the program does not respond, or cannot start the server.
 pub(crate) fn address(server: SharedServer) -> Option<String> {
     let socket = std::env::var_os(SOCKET_VARIABLE)?;
     let mut stream = UnixStream::connect(Path::new(&socket)).expect("shared-servers accepts");

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 ///
 /// # Errors
 ///
-/// Fails if the body is truncated or corrupt, or the name is unknown.
+/// Returns an error if the body is truncated or corrupt, or the name is unknown.
 pub fn unpack(encoding: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match encoding {

@@ -3,8 +3,8 @@
 use millstream_model::{LongLine, char_boundary};
 
 /// Splits content into lines with their offsets. A source must emit the same lines regardless of
-/// how the content arrives and where its blocks end. The bytes after the last newline are a line
-/// too.
+/// how the content arrives and where its blocks end. The bytes after the last newline are also a
+/// line.
 pub fn split_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
     split(content, line_max, long, |_| 0)
 }

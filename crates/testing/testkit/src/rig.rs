@@ -14,7 +14,8 @@ use tempfile::TempDir;
 /// Initial wall-clock time of a rig: 2026-11-21, in nanoseconds since 1970.
 const BEGIN_UNIX_NS: i64 = 1_795_292_986_000_000_000;
 
-/// Resources that a source gets from the engine. A test may change the fields between two polls.
+/// Resources that a source receives from the engine. A test may change the fields between two
+/// polls.
 pub struct SourceRig {
     /// The checkpoint store, which survives restarts.
     pub store: Arc<MemoryStore>,
@@ -46,7 +47,7 @@ pub struct SourceRig {
     pub expansion: u64,
     /// The agent's internal metrics; initially none.
     pub internal_metrics: InternalMetrics,
-    /// The log records that the source gets.
+    /// The log records that the source receives.
     pub internal_logs: InternalLogs,
     /// Folder of the source's held files below `data_dir`.
     pub held_dir: PathBuf,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Maximum number of revocations of a log, over all sources that read it, so that revocations end
+/// Maximum number of revocations of a log, across all sources that read it, so that revocations end
 /// even with a slow sink.
 pub const REVOKES_MAX: u64 = 20;
 
@@ -18,8 +18,8 @@ pub const REVOKES_MAX: u64 = 20;
 pub struct MemoryLog {
     /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
-    /// One poll in this many revokes an origin and assigns it again, up to `REVOKES_MAX` times; 0
-    /// for never.
+    /// One poll in this many revokes an origin and reassigns it, up to `REVOKES_MAX` times; 0 for
+    /// never.
     pub revokes_one_in: u64,
     /// Number of revocations so far.
     revokes: Arc<AtomicU64>,
@@ -75,7 +75,7 @@ enum Assignment {
     Assigned,
     /// The origin is no longer read, and is revoked when everything is settled, or at this time.
     Draining(EngineTime),
-    /// The origin is assigned again at this time.
+    /// The origin is reassigned at this time.
     Revoked(EngineTime),
 }
 
@@ -129,7 +129,7 @@ impl Source for MemorySource {
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        // A returning sink has its old place in the store.
+        // A returning sink keeps its old place in the store.
         let stays =
             |sink: SinkIndex| sinks.iter().any(|new| new.0 == sink && self.sinks.contains(new));
         self.handed.iter_mut().for_each(|of| of.retain(|(sink, _)| stays(*sink)));

@@ -20,7 +20,7 @@ pub struct MemoryStore {
 struct State {
     ran_before: bool,
     failing: bool,
-    /// Whether to reject further origins.
+    /// Whether to reject additional origins.
     full: bool,
     stored: BTreeMap<OriginId, Stored>,
     /// Descriptors pending for the next commit.
@@ -59,7 +59,7 @@ impl MemoryStore {
         self.lock().failing = failing;
     }
 
-    /// Sets whether further origins are rejected.
+    /// Sets whether additional origins are rejected.
     pub fn fill(&self, full: bool) {
         self.lock().full = full;
     }

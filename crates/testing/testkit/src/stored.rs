@@ -23,7 +23,7 @@ pub fn stored(payload: &Payload) -> Payload {
 ///
 /// # Errors
 ///
-/// Fails if the sink cannot read the routing.
+/// Returns an error if the sink cannot read the routing.
 pub fn reread(payload: &Payload, sink: &dyn Sink) -> Result<Payload, RoutingError> {
     let mut read = stored(payload);
     if let Some(routing) = written_routing(payload) {

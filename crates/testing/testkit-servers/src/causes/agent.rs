@@ -1,4 +1,4 @@
-//! An agent with an application that writes its input, and an endpoint that takes its output.
+//! An agent with an application that writes its input, and an endpoint that receives its output.
 
 use super::writer::Writer;
 use crate::http::{HttpServer, Reply};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Number of lines that are written ten times a second, unless a plant changes it.
+/// Number of lines that are written ten times a second, unless an injected cause changes it.
 const PER_TICK: u64 = 5;
 
 /// Maximum time for an agent to start.
@@ -36,13 +36,13 @@ pub struct Setup {
     pub port: u16,
     /// Patterns of the source.
     pub include: Vec<String>,
-    /// Further options of the source.
+    /// Additional options of the source.
     pub source: String,
     /// Whether a transform reads the time of the lines.
     pub reads_times: bool,
-    /// A transform `work`, after the transform for times.
+    /// The `work` transform, after the transform for times.
     pub transform: String,
-    /// Further options of the sink.
+    /// Additional options of the sink.
     pub sink: String,
     pub limits: String,
     /// Sources, transforms and sinks that replace all of the above.
@@ -103,7 +103,7 @@ impl Setup {
     }
 }
 
-/// An agent with its surroundings. Dropping it ends all of them.
+/// An agent with its surroundings. Dropping this value stops all of them.
 pub struct World {
     pub seed: u64,
     pub writer: Writer,
@@ -111,7 +111,7 @@ pub struct World {
     port: u16,
     answer: Arc<AtomicU64>,
     agent: Child,
-    /// Kept by threads that the plants started; they end once this is dropped.
+    /// Threads that the causes started exit once this value is dropped.
     pub alive: Arc<()>,
     /// Dropped last, which removes the folder.
     pub dir: tempfile::TempDir,
@@ -151,22 +151,22 @@ impl World {
         }
     }
 
-    /// Makes the endpoint answer with this status.
+    /// Makes the endpoint respond with this status.
     pub fn answer(&self, status: u64) {
         self.answer.store(status, Relaxed);
     }
 
-    /// Makes the endpoint wait before each answer.
+    /// Makes the endpoint wait before each response.
     pub fn answer_slowly(&self, ms: u64) {
         self.answer.store(WAITS + ms, Relaxed);
     }
 
-    /// Ends the endpoint.
+    /// Stops the endpoint.
     pub fn close_endpoint(&mut self) {
         self.endpoint = None;
     }
 
-    /// Starts the endpoint again.
+    /// Restarts the endpoint.
     pub fn open_endpoint(&mut self) {
         if self.endpoint.is_none() {
             self.endpoint = Some(endpoint(self.port, &self.answer));
@@ -207,7 +207,7 @@ impl World {
         self.named(|status| status == "late" || status == "degraded")
     }
 
-    /// Returns whether a source is still too young to be judged, or the agent does not answer.
+    /// Returns whether a source is still too young to be judged, or the agent does not respond.
     pub fn is_starting(&self) -> bool {
         let sources = self
             .get("/api/diagnosis")

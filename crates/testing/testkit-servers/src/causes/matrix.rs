@@ -26,11 +26,11 @@ pub struct Matrix {
 /// Figures of one cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Number of runs in which the cause was planted and named.
+    /// Number of runs in which the cause was injected and named.
     pub right: u64,
-    /// Number of runs in which the cause was named but not planted.
+    /// Number of runs in which the cause was named but not injected.
     pub false_alarms: u64,
-    /// Number of runs in which the cause was planted but not named.
+    /// Number of runs in which the cause was injected but not named.
     pub missed: u64,
 }
 
@@ -43,7 +43,7 @@ impl Figures {
 }
 
 impl Matrix {
-    /// Plays every cause, or only the cause `only`, `singles` times, and the given numbers of pairs
+    /// Runs every cause, or only the cause `only`, `singles` times, and the given numbers of pairs
     /// and healthy runs.
     ///
     /// # Panics
@@ -102,7 +102,8 @@ impl Matrix {
         figures.values().map(|figure| figure.f1()).sum::<f64>() / figures.len().max(1) as f64
     }
 
-    /// Returns the share of the runs with a planted cause whose first named cause is a planted one.
+    /// Returns the share of the runs with an injected cause whose first named cause is an injected
+    /// one.
     pub fn first_right(&self) -> f64 {
         let right = self.planted().filter(|run| run.is_first_right()).count();
         right as f64 / self.planted().count().max(1) as f64
@@ -114,17 +115,17 @@ impl Matrix {
         healthy.filter(|run| !run.named.is_empty()).collect()
     }
 
-    /// Returns the runs with a planted cause that were judged wrongly.
+    /// Returns the runs with an injected cause that were judged wrongly.
     pub fn wrong(&self) -> Vec<&Run> {
         self.planted().filter(|run| !run.is_right() || !run.is_first_right()).collect()
     }
 
-    /// Returns the longest time until all planted causes were named, in seconds.
+    /// Returns the longest time until all injected causes were named, in seconds.
     pub fn seconds_max(&self) -> f64 {
         self.planted().filter_map(|run| run.seconds).fold(0.0, f64::max)
     }
 
-    /// Returns, for each planted cause, how often each cause was named in its runs.
+    /// Returns, for each injected cause, how often each cause was named in its runs.
     pub fn confusion(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut confusion: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for run in &self.runs {
@@ -137,8 +138,8 @@ impl Matrix {
     }
 }
 
-/// Returns a cause in the input together with a cause on the way. The times in the lines are
-/// useless while a slow endpoint delays reading.
+/// Returns a cause in the input together with a cause on the way to the endpoint. The times in the
+/// lines are useless while a slow endpoint delays reading.
 fn pair(number: u64) -> Play {
     let (input, way) = (INPUT.len() as u64, ON_THE_WAY.len() as u64);
     let (first, second) = (number % input, (number / input + number) % way);

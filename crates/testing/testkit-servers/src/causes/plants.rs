@@ -1,4 +1,4 @@
-//! The causes, and the way in which each is planted.
+//! The causes, and the way in which each is injected.
 
 use super::agent::{Setup, World};
 use super::writer::Lines;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// A cause and the functions that plant it.
+/// A cause and the functions that inject it.
 pub struct Plant {
     /// Name of the cause.
     pub name: &'static str,
-    /// The causes that must be named: this cause, and causes that it inevitably brings along.
+    /// The causes that must be named: this cause, and causes that inevitably follow from it.
     pub expected: &'static [&'static str],
     /// Changes the configuration for the cause.
     pub(super) configure: fn(&mut Setup),
@@ -36,7 +36,7 @@ const fn plant(
     Plant { name, expected, configure, begin }
 }
 
-/// Causes in the written lines, which can be planted together with one of [`ON_THE_WAY`].
+/// Causes in the written lines, which can be injected together with one of [`ON_THE_WAY`].
 pub const INPUT: &[Plant] = &[
     plant("application_writes_late", &["application_writes_late"], nothing, |world| {
         world.writer.to(&world.path("in/other.log"), Lines::Late);
@@ -130,7 +130,7 @@ pub const ON_THE_WAY: &[Plant] = &[
 ];
 
 /// Causes that need a separate pipeline. `cpu_limit`, `workers_busy` and `transform_slow` use a
-/// core each; they are far apart in the list, because adjacent causes are played at the same time.
+/// core each; they are far apart in the list, because adjacent causes are run at the same time.
 pub const ALONE: &[Plant] = &[
     plant(
         "cpu_limit",
@@ -350,7 +350,7 @@ fn costly_pattern(words: u32) -> String {
     format!(r".*(\\b\\w+\\b ){{{words}}}x.*")
 }
 
-/// Returns an address at which connects time out until the process ends, because the queue of its
+/// Returns an address at which connects time out until the process exits, because the queue of its
 /// listener is full.
 fn address_that_drops() -> SocketAddr {
     let listener = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");

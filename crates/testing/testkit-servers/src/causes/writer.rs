@@ -34,7 +34,7 @@ pub enum Lines {
     Long,
     /// Lines that continue an event.
     Continuing,
-    /// Lines that take a regular expression much time.
+    /// Lines that are expensive for a regular expression.
     Costly,
     /// Lines with the word at which an operator hangs.
     Stuck,
@@ -60,7 +60,7 @@ impl Lines {
     ];
 }
 
-/// State that the planting thread changes.
+/// State that the injecting thread changes.
 #[derive(Default)]
 struct Shared {
     lines: AtomicU8,

@@ -14,7 +14,7 @@ pub(super) const PASSWORD: &str = "mill-secret";
 /// A listener of the broker, named after its security protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Listener {
-    /// Neither TLS nor SASL; every broker has it.
+    /// Neither TLS nor SASL; every broker has this listener.
     Plaintext,
     /// TLS.
     Ssl,
@@ -59,7 +59,7 @@ pub struct KafkaOptions {
     pub acl: bool,
     /// Maximum size of a record batch (`message.max.bytes`).
     pub message_max_bytes: Option<u32>,
-    /// Further lines of `server.properties`, which override generated lines.
+    /// Additional lines of `server.properties`, which override generated lines.
     pub properties: Vec<String>,
     /// Maximum heap size of the JVM.
     pub heap: &'static str,

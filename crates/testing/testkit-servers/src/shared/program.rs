@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Serves requests at a socket until standard input ends.
+/// Serves requests at a socket until standard input closes.
 ///
 /// # Errors
-/// Fails if the socket cannot be created.
+/// Returns an error if the socket cannot be created.
 pub fn serve(socket: &Path) -> std::io::Result<()> {
     let listener = UnixListener::bind(socket)?;
     std::thread::spawn(move || {
