@@ -116,7 +116,7 @@ struct Block {
 }
 
 impl Block {
-    /// Replaces the lines. Each line gets one row.
+    /// Replaces the lines. Each line occupies one row.
     fn draw(&mut self, lines: &[String]) {
         let erased = self.erased();
         let columns = usize::from(columns());

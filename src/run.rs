@@ -159,7 +159,7 @@ async fn serve(
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;
-    // Components that already had the whole timeout get no more time.
+    // Components that already had the whole timeout receive no more time.
     let left = if late.is_empty() { timeout.0 } else { GIVEN_UP_TIME.min(timeout.0) };
     let mut stopped = tokio::select! {
         stopped = running.stop(left) => stopped,

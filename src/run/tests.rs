@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// The engine's threads run slightly before the engine is set. A source that reads the agent's
-/// metrics at once still gets the metrics of all components.
+/// metrics immediately still receives the metrics of all components.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn internal_metrics_have_all_components_from_the_start() {
     let dir = tempfile::tempdir().unwrap();

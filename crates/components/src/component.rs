@@ -167,7 +167,7 @@ impl Deref for AnyComponent {
     }
 }
 
-/// Returns the claim on a TCP address; `None` for port 0, where each bind gets an unused port.
+/// Returns the claim on a TCP address; `None` for port 0, because each bind gets an unused port.
 pub fn tcp_claim(address: SocketAddr) -> Option<String> {
     (address.port() != 0).then(|| format!("the TCP address {address}"))
 }

@@ -1,5 +1,5 @@
 //! The `test_offload` transform, for tests of the engine with the real program: an offload
-//! transform that can be slow, hang and panic. Only builds with the feature `test-components`
+//! transform that can be slow, hang and panic. Only builds with the `test-components` feature
 //! include it.
 
 use crate::component::{BuildCx, Component, TransformComponent};

@@ -35,7 +35,7 @@ const ROW: &str = "MILLSTREAM_HARNESS_ROW";
 /// Real time to wait for a source with its own thread before it is polled again.
 const POLL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Polls after which a source that has neither ended nor returned a batch is stuck.
+/// Number of polls after which a source that has neither ended nor returned a batch is stuck.
 const POLLS_MAX: usize = 5000;
 
 /// Input lines for sources: lines that filters keep, empty lines, both line endings.
@@ -73,7 +73,7 @@ fn options(row: &Row) -> Value {
     options
 }
 
-/// Replaces the servers in the options with reachable ones, and removes files and credentials,
+/// Replaces the servers in the options with reachable servers, and removes files and credentials,
 /// which `tests/e2e` covers.
 fn connected(mut options: Value, row: &Row) -> Value {
     let own = options.as_object_mut().unwrap();

@@ -73,7 +73,7 @@ pub struct ConsoleConfig {
     pub open_tap: Arc<OpenTap>,
 }
 
-/// The running console. Dropping it without [`Console::shutdown`] closes it at once.
+/// The running console. Dropping it without [`Console::shutdown`] closes it immediately.
 pub struct Console {
     /// Address to which the TCP listener is bound.
     pub tcp: SocketAddr,

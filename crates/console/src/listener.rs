@@ -38,8 +38,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_LOOK: Duration = Duration::from_secs(1);
 /// Maximum time for a lasting response to end at shutdown.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(250);
-/// Pause after a failed accept. Without it, accept would fail again at once while descriptors are
-/// exhausted.
+/// Pause after a failed accept. Without it, accept would fail again immediately while descriptors
+/// are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Grace period for open connections at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);

@@ -64,7 +64,7 @@ impl RecorderState {
     }
 }
 
-/// A change of the conditions for recording a type of event. Absent options stay unchanged.
+/// A change of the conditions for recording an event type. Absent options stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventChange {
@@ -143,8 +143,8 @@ where
 }
 
 impl EventChange {
-    /// Returns the error of a change that is invalid for a type of event: "what is wrong; what to
-    /// use instead".
+    /// Returns the error of a change that is invalid for an event type: "what is wrong; what to use
+    /// instead".
     pub fn fault(&self, spec: &EventSpec) -> Option<String> {
         let has_threshold = self.threshold.is_some_and(|threshold| threshold.0.is_some());
         (has_threshold && !spec.has_duration).then(|| {
@@ -181,7 +181,7 @@ struct Recorder<'a> {
     without_name: u64,
 }
 
-/// The state of a type of event, as JSON.
+/// The state of an event type, as JSON.
 #[derive(Serialize)]
 struct EventState {
     name: &'static str,

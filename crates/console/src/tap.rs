@@ -35,7 +35,7 @@ pub struct TapRequest {
 pub enum TapFormat {
     /// A JSON object per line.
     Json,
-    /// The message, for people.
+    /// The message, for human readers.
     Text,
 }
 

@@ -55,7 +55,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(is_token.then(|| String::from_utf8_lossy(token).into_owned()))
 }
 
-/// Creates a token. The file gets its final name after it is complete and on disk.
+/// Creates a token. The file receives its final name after it is complete and on disk.
 fn create(path: &Path) -> io::Result<String> {
     let mut random = [0; TOKEN_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;

@@ -461,7 +461,7 @@ mod tests {
     }
 
     /// Serves one request with this head and an endless body. Returns the address, and the number
-    /// of bytes of the body that were taken.
+    /// of bytes of the body that the client read.
     fn endless(head: &'static str) -> (String, std::thread::JoinHandle<usize>) {
         use std::io::Write;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -30,7 +30,7 @@ pub fn conflicts(config: &Config) -> Vec<Fault> {
     sources().flat_map(|source| conflicts_of(config, source)).chain(unread).collect()
 }
 
-/// Returns the error of a component that expects header lines but has no source that finds them.
+/// Returns the error for a component that expects header lines but has no source that finds them.
 fn without_files(component: &Component) -> Fault {
     let what =
         format!("`{}` expects header lines, which only the `file` source finds", component.id);

@@ -107,7 +107,7 @@ fn note_socket(target: &Target, options: &str) {
     }
 }
 
-/// Returns the given jar, otherwise the jar installed with this program.
+/// Returns the configured jar, or the jar installed with this program.
 fn jar(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(jar) = given {
         return match jar.is_absolute() {

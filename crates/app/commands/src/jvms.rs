@@ -43,7 +43,7 @@ fn reserved_jvms(config: &Config) -> Jvms {
     }
 }
 
-/// JVMs with the memory that each may take in bytes.
+/// JVMs with the maximum memory of each in bytes.
 struct Jvms(Vec<(String, u64)>);
 
 impl Jvms {
@@ -110,8 +110,8 @@ pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     (needed.bytes() > reserved_bytes).then(|| Fault::anywhere(what, advice))
 }
 
-/// Returns the reason why the memory limit has no room for the JVM, which is known before the JVM
-/// is started.
+/// Returns the reason why the memory limit has no room for the JVM, which is certain before the JVM
+/// starts.
 pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0;
     (jvm_bytes(config) >= limit).then(|| {

@@ -181,7 +181,7 @@ fn log_panic(logger: &dyn Log, panic: &PanicHookInfo) {
     let text = panic.payload_as_str().unwrap_or("(no text)");
     let (file, line) =
         panic.location().map_or(("unknown", 0), |place| (place.file(), place.line()));
-    // The panic's location is the call site, so that each location has its own rate limit.
+    // The panic's location is the call site, so that each location has a separate rate limit.
     let mut record = Record::builder();
     record.level(Level::Error).target("panic").file(Some(file)).line(Some(line));
     let name = thread.name().unwrap_or("unnamed");

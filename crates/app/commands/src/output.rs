@@ -1,4 +1,5 @@
-//! The output of a command: standard output, or a file that gets its name only when it is complete.
+//! The output of a command: standard output, or a file that receives its final name only when it is
+//! complete.
 
 use crate::exit::FAILED;
 use crate::text::escaped;
@@ -31,13 +32,13 @@ pub fn print(text: &str, status: u8) -> u8 {
     }
 }
 
-/// Describes an error of standard output; returns `None` if the reader is gone, which ends a
-/// command quietly.
+/// Describes an error of standard output; returns `None` if the reader is gone, in which case the
+/// command exits quietly.
 pub fn stdout_error(error: &io::Error) -> Option<String> {
     (error.kind() != ErrorKind::BrokenPipe).then(|| format!("standard output: {error}"))
 }
 
-/// An open output. A file gets its name only when it is complete.
+/// An open output. A file receives its final name only when it is complete.
 pub struct Output {
     writer: BufWriter<Box<dyn Write>>,
     bytes: u64,

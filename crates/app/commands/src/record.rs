@@ -84,7 +84,7 @@ pub struct RecordArgs {
     settings: bool,
 }
 
-/// A type of event, or all types.
+/// An event type, or all types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kinds(Vec<EventKind>);
 
@@ -239,7 +239,7 @@ async fn with_agent(
     }
 }
 
-/// Prints to standard output. A closed pipe ends the command like the end of its output.
+/// Prints to standard output. A closed pipe stops the command as if its output were complete.
 fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {

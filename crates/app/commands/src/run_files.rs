@@ -39,7 +39,7 @@ pub enum End {
     Running,
     /// The run ended in an orderly way.
     Ended,
-    /// The run ended by a crash, a kill or a power loss.
+    /// The run was ended by a crash, a kill or a power loss.
     Died,
 }
 
@@ -165,7 +165,7 @@ fn leave_memory(path: &Path) {
     }
 }
 
-/// Replaces a link to a file in memory with this file, so that it survives a reboot.
+/// Moves a file in memory to disk in place of its link, so that the file survives a reboot.
 fn to_disk(path: &Path) -> io::Result<()> {
     let Some(target) = memory::owned_target(path) else { return Ok(()) };
     replace(path, &mut memory::open(&target)?)

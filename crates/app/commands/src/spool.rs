@@ -123,7 +123,8 @@ pub fn cat(args: &CatArgs, loader: &Loader) -> u8 {
     finished(write_entries(args, &folder.join(&args.sink)), DONE)
 }
 
-/// Returns the exit status of a command. A closed pipe ends the command like the end of its output.
+/// Returns the exit status of a command. A closed pipe stops the command as if its output were
+/// complete.
 fn finished(done: io::Result<()>, status: u8) -> u8 {
     match done {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => DONE,

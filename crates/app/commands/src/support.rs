@@ -61,7 +61,7 @@ pub fn support(args: &SupportArgs, find_files: FindFiles) -> u8 {
     }
 }
 
-/// Writes the archive. The file gets its name only when it is complete.
+/// Writes the archive. The file receives its final name only when it is complete.
 fn write(path: &Path, bundle: &mut Bundle) -> io::Result<u64> {
     bundle.finish();
     let mut output = Output::private(path)?;

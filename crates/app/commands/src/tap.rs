@@ -103,7 +103,7 @@ fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
     runtime.block_on(show(args, client, &path, stopped))
 }
 
-/// Ends the tap in an orderly way at a signal. Exits the process if that takes too long.
+/// Ends the tap in an orderly way when a signal arrives. Exits the process if this takes too long.
 async fn end_at_signal(mut signals: Signals, stop: oneshot::Sender<()>) {
     signals.stop().await;
     let _ = stop.send(());
@@ -138,7 +138,7 @@ async fn show(
     }
 }
 
-/// Says which argument makes the request too long.
+/// Describes which argument makes the request too long.
 fn too_long(args: &TapArgs) -> String {
     let condition = args.condition.as_deref().map_or(0, |condition| encoded(condition).len());
     let name = if condition > encoded(&args.id).len() { "--where" } else { "ID" };

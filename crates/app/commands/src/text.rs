@@ -71,7 +71,7 @@ impl fmt::Write for Escaper {
     }
 }
 
-/// Returns a number of things, such as `1 event`.
+/// Returns a number with its noun, such as `1 event`.
 pub fn counted(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }

@@ -137,7 +137,7 @@ const NOT_YET: &[(Kind, &[&str])] = &[
     ),
 ];
 
-/// For some of the types in [`NOT_YET`]: advice on what does part of their work.
+/// For some of the types in [`NOT_YET`]: advice on alternatives that do part of their work.
 const INSTEAD: &[(Kind, &[&str], &str)] = &[
     (
         Kind::Transform,
@@ -161,7 +161,7 @@ pub fn instead(kind: Kind, given: &str) -> Option<&'static str> {
     INSTEAD.iter().find(is_it).map(|(_, _, advice)| *advice)
 }
 
-/// Returns whether other agents have a type of this name that has no counterpart in Millstream.
+/// Returns whether other agents have a type with this name that has no counterpart in Millstream.
 pub fn is_not_yet(kind: Kind, given: &str) -> bool {
     NOT_YET.iter().any(|(row_kind, names)| *row_kind == kind && names.contains(&given))
 }

@@ -292,8 +292,8 @@ pub fn schema() -> Json {
     schema
 }
 
-/// Parses the settings from the top-level keys. An invalid setting gets its default and adds to
-/// `faults`. `allowed` is the memory limit of the agent's control groups in bytes.
+/// Parses the settings from the top-level keys. An invalid setting falls back to its default and
+/// adds an error to `faults`. `allowed` is the memory limit of the agent's control groups in bytes.
 pub fn read(
     entries: Vec<Entry>,
     start: &Place,

@@ -112,7 +112,7 @@ pub struct Config {
 
 impl Config {
     /// Returns the fingerprint of the task files and of the files that components read when they
-    /// are built. It was taken before the files were read.
+    /// are built. The fingerprint was taken before the files were read.
     pub fn seen(&self) -> Fingerprint {
         let of_components = self.components.iter().flat_map(|component| &component.seen);
         self.task_files.seen().iter().chain(of_components).cloned().collect()

@@ -87,7 +87,7 @@ impl RecorderSettings {
     }
 }
 
-/// Returns the JSON Schema of the settings by type of event.
+/// Returns the JSON Schema of the settings by event type.
 fn events_schema(_: &mut SchemaGenerator) -> Schema {
     let property = |spec: &EventSpec| (spec.name.to_owned(), event_schema(spec));
     let properties: Map<String, Json> = EVENTS.iter().map(property).collect();

@@ -59,7 +59,7 @@ pub struct Redacted {
 }
 
 /// Reads the configuration in `paths`, or the default file. The configuration may be invalid.
-/// Variables appear by name; `environment` looks up their values, to add them to the hidden ones.
+/// Variables appear by name; `environment` looks up their values, to add them to the hidden values.
 pub fn redacted(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -150,7 +150,7 @@ enum Place<'p> {
     Shown(&'p str),
     /// Under a name that is not an option.
     Unknown,
-    /// Below a secret option of this name.
+    /// Below a secret option with this name.
     Secret(&'p str),
 }
 

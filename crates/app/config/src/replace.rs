@@ -55,7 +55,7 @@ pub fn secret_values(text: &str, environment: Environment<'_>) -> Vec<String> {
     pieces(text).into_iter().filter_map(value).collect()
 }
 
-/// Returns whether a variable of this name is secret, such as `API_KEY` or `SLACK_WEBHOOK_PATH`.
+/// Returns whether a variable with this name is secret, such as `API_KEY` or `SLACK_WEBHOOK_PATH`.
 fn is_secret_variable(name: &str) -> bool {
     let name = name.to_lowercase();
     let words = ["auth", "key", "keys", "pass", "pwd"];

@@ -159,8 +159,8 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
         let Some(options) = catalog.schema(kind, type_name) else { continue };
         let mut schema = component_schema(kind, type_name, options);
         close(&mut schema, &common_properties(kind, type_name));
-        // Definitions of two components may have the same name, so each name gets the component as
-        // a prefix.
+        // Definitions of two components may have the same name, so each name is prefixed with the
+        // component.
         define(&mut schema, &format!("{kind}.{type_name}."), definitions);
         schema["title"] = format!("{kind} {type_name}").into();
         alternatives.push(schema);
@@ -196,7 +196,7 @@ fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) 
 }
 
 /// Rejects unknown keys, as validation does. Closed alternatives would reject the common keys, so
-/// they get these keys as well.
+/// these keys are added to the alternatives.
 fn close(schema: &mut Json, common: &Map<String, Json>) {
     for name in ["oneOf", "anyOf"] {
         let branches = schema.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten();

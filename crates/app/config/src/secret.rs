@@ -58,7 +58,8 @@ pub fn subject(node: &Node, option: &str) -> String {
     }
 }
 
-/// Returns the given advice. If a check of a variable's value provides none, says where to look.
+/// Returns the given advice. If a check of a variable's value provides none, returns advice on
+/// where to look.
 pub fn advice(node: &Node, given: String) -> String {
     match &node.template {
         Some(_) if given.is_empty() => "check the value of the variable".to_owned(),

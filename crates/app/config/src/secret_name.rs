@@ -15,7 +15,7 @@ const SECRET_PARTS: &[&str] = &[
     "token",
 ];
 
-/// Returns whether an option or a variable of this name is secret. A file name is never secret.
+/// Returns whether an option or a variable with this name is secret. A file name is never secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     let is_file = name.ends_with("_file") || name.ends_with(".location");

@@ -267,7 +267,7 @@ fn read(
     if faults.is_empty() { Ok(tasks) } else { Err(faults) }
 }
 
-/// Returns the schema of a task file: only the option `tasks` of the component.
+/// Returns the schema of a task file: only the `tasks` option of the component.
 fn file_schema(options: &Json) -> Json {
     let mut schema = options.clone();
     schema["properties"] = json!({ KEY: options.pointer("/properties/tasks") });

@@ -1,4 +1,4 @@
-//! Shared code for the sources of metric points: receiver threads that parse and aggregate, and a
+//! Shared code for the metric point sources: receiver threads that parse and aggregate, and a
 //! flusher that emits the aggregates of each period.
 
 pub mod config;

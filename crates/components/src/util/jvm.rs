@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The class of the exception that Java throws when it has too little memory.
+/// The class of the exception that Java throws when memory runs out.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
 /// Errors that Java throws instead of an out-of-memory error, directly or as a cause, if the
@@ -33,7 +33,7 @@ const UNLINKED: [&str; 3] =
 const REMOVED_CALLS: &[&str] =
     &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
 
-/// Returns the default of the option `removed_calls`.
+/// Returns the default of the `removed_calls` option.
 pub fn removed_calls() -> Vec<String> {
     REMOVED_CALLS.iter().map(|&name| name.to_owned()).collect()
 }
@@ -69,7 +69,7 @@ pub fn placed(error: &RegisterError) -> String {
     }
 }
 
-/// Returns a message, with advice if Java has too little memory.
+/// Returns a message, with advice if Java has run out of memory.
 pub fn advised(text: String) -> String {
     if text.contains("OutOfMemoryError: Metaspace") {
         return format!("{text}; raise -XX:MaxMetaspaceSize in jvm.options");

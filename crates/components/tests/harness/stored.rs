@@ -88,7 +88,7 @@ impl Endpoint {
     }
 }
 
-/// The data that has arrived at an endpoint before.
+/// The data that has arrived at an endpoint earlier.
 #[derive(Default)]
 struct Seen {
     requests: usize,

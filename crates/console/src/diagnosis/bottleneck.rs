@@ -26,7 +26,7 @@ const MOST: f64 = 0.3;
 /// The bottleneck of the agent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bottleneck {
-    /// Id of the component; `None` if all input is read and delivered at once.
+    /// Id of the component; `None` if all input is read and delivered immediately.
     pub component: Option<String>,
     /// `source`, `transform` or `sink`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -102,7 +102,7 @@ pub enum Cause {
     LinesTooLong,
     /// The timestamps in a file jump back.
     TimesOutOfOrder,
-    /// The application has written nothing for some time.
+    /// The application has written nothing for a while.
     NothingWritten,
 }
 

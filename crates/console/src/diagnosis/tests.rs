@@ -543,7 +543,7 @@ fn a_sink_whose_endpoint_refuses_all_is_the_bottleneck_and_one_that_accepts_some
         (bottleneck.component.as_deref(), &*bottleneck.reason),
         (Some("out"), "endpoint_refuses")
     );
-    // Other events of the same batches are accepted, so that no batch is settled.
+    // Other events in the same batches are accepted, so that no batch is settled.
     let some = Overdue { refused: 1, accepted: 5, in_flight: 0.1, ..OVERDUE }.diagnoser();
     let source = &some.diagnosis().sources[0];
     assert_eq!((source.status, source.cause), (Status::Degraded, Some(Cause::EndpointRefuses)));

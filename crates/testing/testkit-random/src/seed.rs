@@ -72,7 +72,7 @@ impl Seed {
         self.value.store(seed, Ordering::Relaxed);
     }
 
-    /// Counts cases of a test with one seed for all of them.
+    /// Counts cases of a test with one seed for all cases.
     pub fn count(&self, cases: u64) {
         self.report.count(cases);
     }

@@ -129,7 +129,7 @@ impl Certificate {
         )
     }
 
-    /// Returns the SHA-256 fingerprint of the certificate, in the format of the option `tls.pin`.
+    /// Returns the SHA-256 fingerprint of the certificate, in the format of the `tls.pin` option.
     pub fn fingerprint(&self) -> String {
         let hash = Sha256::digest(&chain(&self.cert)[0]);
         hash.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))

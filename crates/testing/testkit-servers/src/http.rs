@@ -51,7 +51,7 @@ pub enum Reply {
     Endless(Vec<u8>),
     /// Close the connection without a response.
     Close,
-    /// Reset the connection, so that the client gets an error instead of an end of file.
+    /// Reset the connection, so that the client receives an error instead of an end of file.
     Reset,
     /// Keep the connection open without a response.
     Hang,

@@ -24,8 +24,8 @@ pub struct RecordedSum {
     pub flags: usize,
 }
 
-/// A test that records. Other recording tests wait until it is over, because an event has no name
-/// if another thread stores a name at the same moment.
+/// A test that records. Other recording tests wait until this test is over, because an event has no
+/// name if another thread stores a name at the same moment.
 #[must_use = "until it is dropped, no other test records"]
 pub struct RecordingTest {
     _only: MutexGuard<'static, ()>,

@@ -3,8 +3,8 @@
 use millstream_config::{Component, Config, Fault};
 use std::collections::HashSet;
 
-/// Returns an error for each input of such a sink that cannot emit a metric, because the sink would
-/// drop every event.
+/// Returns an error for each input of a metrics-only sink that cannot emit a metric, because the
+/// sink would drop every event.
 pub fn missing(config: &Config) -> Vec<Fault> {
     let (with_metrics, mut faults) = (with_metrics(config), Vec::new());
     for sink in config.components.iter().filter(|sink| accepts_only_metrics(sink)) {

@@ -91,7 +91,7 @@ enum Pair {
 }
 
 /// Aligns expected and found events at minimal cost, so that one missing event does not make all
-/// later ones differ.
+/// later events differ.
 fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) -> Vec<Pair> {
     let least = expected.min(found);
     let front = (0..least).take_while(|at| is_same(*at, *at)).count();
@@ -119,7 +119,7 @@ fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) 
     pairs
 }
 
-/// Cost of an unpaired event; two of them cost more than a differing pair.
+/// Cost of an unpaired event; two unpaired events cost more than a differing pair.
 const ALONE: u32 = 2;
 /// Cost of a differing pair. It is higher than the cost of an unpaired event, so that equal events
 /// are paired.
@@ -128,7 +128,7 @@ const CHANGED: u32 = 3;
 /// Minimal cost of aligning the ends of two lists.
 struct Costs {
     width: usize,
-    /// Cost for the expected events from `e` and the found ones from `f`, at `e * width + f`.
+    /// Cost for the expected events from `e` and the found events from `f`, at `e * width + f`.
     list: Vec<u32>,
 }
 

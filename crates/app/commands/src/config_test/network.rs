@@ -24,7 +24,7 @@ pub struct Network<'c> {
 }
 
 impl<'c> Network<'c> {
-    /// Builds the network of a checked configuration, which has no cycle.
+    /// Builds the network of a checked configuration, which contains no cycle.
     pub fn new(config: &'c Config) -> Network<'c> {
         let components = &config.components[..];
         let mut readers = vec![Vec::new(); components.len()];
@@ -259,7 +259,8 @@ tests: [{ name: t, input: { to: in, lines: ['1 x', y] }, expect: [{ from: out, c
         config.components.iter().position(|component| component.id == id).unwrap()
     }
 
-    /// Runs the one test after `change`; returns how many events each component produced.
+    /// Runs the only test after `change`; returns the number of events that each component
+    /// produced.
     fn play(change: impl Fn(&mut Play<'_>, &Config)) -> (Vec<(String, usize)>, Vec<String>, bool) {
         let config = config();
         let network = Network::new(&config);

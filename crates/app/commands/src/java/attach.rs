@@ -209,7 +209,7 @@ impl Target {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// Connects to the JVM, and makes it listen first, unless it already does. The socket may
+    /// Connects to the JVM. Makes the JVM listen first, unless it already does. The socket may
     /// belong to an earlier process with the same id.
     fn connect(&self) -> Result<UnixStream, AttachError> {
         let socket = self.socket();

@@ -119,7 +119,7 @@ impl Image {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let build_id = file.build_id().ok().flatten().map(hex);
-        // Without a build id, only a file of the same process is certain to be the one that runs.
+        // Without a build id, only a file of the same process is certain to be the running file.
         let is_same = match &module.build_id {
             Some(expected) => build_id.as_ref() == Some(expected),
             None => pid.is_some(),

@@ -57,7 +57,7 @@ fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
     Ok(runs)
 }
 
-/// Returns the newest run that died, otherwise the newest run that has ended.
+/// Returns the newest run that died, or the newest completed run if none died.
 fn choose(path: &Path) -> Result<RunFile, Failure> {
     let mut runs = runs(path)?;
     let newest = |runs: &[RunFile], end: End| {

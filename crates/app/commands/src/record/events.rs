@@ -24,7 +24,7 @@ pub struct EventWriter {
 
 enum FormatWriter {
     Jfr(JfrWriter<Output>),
-    /// Events that wait, because earlier ones may still arrive.
+    /// Events that wait, because earlier events may still arrive.
     Jsonl(Output, Vec<Event>),
     Text(Output, Vec<Event>),
 }
@@ -61,7 +61,7 @@ impl EventWriter {
         }
     }
 
-    /// Writes the events that may be written if no further event ends before this time.
+    /// Writes the events that may be written if no other event ends before this time.
     pub fn advance(&mut self, ticks: u64, tables: &Reader) -> io::Result<()> {
         let FormatWriter::Jsonl(output, events) = &mut self.format else { return Ok(()) };
         events.sort_by_key(end_of);

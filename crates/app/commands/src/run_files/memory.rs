@@ -102,7 +102,7 @@ pub fn owned_target(link: &Path) -> Option<PathBuf> {
     let file = open(&target).ok()?;
     let is_unlocked = file.try_lock_shared().is_ok();
     let noted = noted_link(&file);
-    // A file without a path belongs to a run that has just begun, and failed.
+    // A file without a path belongs to a run that has just started, and failed.
     let is_this = noted.as_os_str().is_empty() || Some(noted) == std::path::absolute(link).ok();
     (is_unlocked && is_this).then_some(target)
 }
@@ -155,7 +155,7 @@ fn is_abandoned(path: &Path) -> bool {
 }
 
 fn has_ended_for(file: &File, age: Duration) -> bool {
-    // A run that has just begun has neither a lock nor a header.
+    // A run that has just started has neither a lock nor a header.
     let lived = last_sign_of_life(file).or_else(|| file.metadata().ok()?.modified().ok());
     lived.is_some_and(|time| time.elapsed().is_ok_and(|elapsed| elapsed >= age))
 }

@@ -6,7 +6,7 @@ use millstream_model::char_boundary;
 /// Maximum bytes of a message as text.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Returns whether a character could control a terminal or make a text look like another.
+/// Returns whether a character could control a terminal or make one text look like another.
 fn is_harmful(char: char) -> bool {
     char.is_control()
         || matches!(

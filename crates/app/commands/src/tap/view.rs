@@ -150,7 +150,7 @@ impl View {
         let (encoded, mut lines) = (payload.parts.concat(), Vec::new());
         for line in encoded.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match line.strip_prefix(b"{") {
-                // An event whose first member has the name of a note must not look like one.
+                // An event whose first member has the name of a note must not look like a note.
                 Some(rest) if line.starts_with(NOTE.as_bytes()) => {
                     lines.extend_from_slice(b"{ ");
                     push_json(rest, &mut lines);

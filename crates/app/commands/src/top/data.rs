@@ -208,7 +208,7 @@ mod tests {
         assert_eq!((data.failure.as_deref(), sent(&data)), (Some("refused"), Some(1.0)));
         data.take_at(polled(500.0, 100_000), after(6.0));
         assert_eq!((data.failure.as_deref(), sent(&data)), (None, None));
-        // A restart while no request was made: the new run has a longer uptime than the previous
+        // A restart while no request was sent: the new run has a longer uptime than the previous
         // one.
         data.take_at(polled(900.0, 200_000), after(1006.0));
         assert_eq!((sent(&data), data.cpu), (None, None));

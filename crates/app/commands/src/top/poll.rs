@@ -39,7 +39,7 @@ pub async fn poll(
                 if !now.is_paused && !answers(all(&client, interval, now.view).await) {
                     return;
                 }
-                // After a slow response, the agent has a pause of half the interval.
+                // After a slow response, wait at least half the interval before the next request.
                 next = next.max(Instant::now() + interval / 2);
             }
             changed = wanted.changed() => {

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Maximum number of messages that wait for the screen, because a stopped terminal takes none.
+/// Maximum number of messages that wait for the screen, because a stopped terminal accepts none.
 const MESSAGES_MAX: usize = 64;
 
 /// An event that changes the screen.
@@ -117,7 +117,7 @@ fn run(
     while !model.is_over {
         terminal.draw(|frame| draw::draw(frame, &mut model, has_color))?;
         let Ok(first) = messages.recv() else { return Ok(()) };
-        // Keys that arrived meanwhile cause a single drawing.
+        // Keys that arrived meanwhile are drawn together.
         let more = messages.try_iter().take(MESSAGES_MAX);
         for message in std::iter::once(first).chain(more) {
             take(terminal, &mut model, message)?;

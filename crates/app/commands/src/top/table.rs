@@ -32,7 +32,7 @@ impl Value {
         number.filter(|number| number.is_finite()).map_or(Value::None, unit)
     }
 
-    /// Returns the text for people.
+    /// Returns the text for human readers.
     pub fn shown(&self) -> String {
         match self {
             Value::None => "-".to_owned(),

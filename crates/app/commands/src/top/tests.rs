@@ -287,7 +287,7 @@ fn a_long_table_scrolls() {
     assert!(lines[2].ends_with("  90 more above"), "{lines:#?}");
     assert!(!draw_on(&mut model, 80, 120)[2].contains("more"));
     draw_on(&mut model, 80, 15);
-    // A higher window shows more rows and no empty ones.
+    // A taller window shows more rows and no empty rows.
     let lines = draw_on(&mut model, 80, 35);
     assert!(row(&lines, "c70").is_some() && row(&lines, "c99").is_some(), "{lines:#?}");
     model.act(Action::First);

@@ -153,7 +153,8 @@ impl Agent {
         };
     }
 
-    /// Waits until the agent runs again, at most as long as a stop and the pause after a kill take.
+    /// Waits until the agent runs again, for at most the duration of a stop plus the pause after a
+    /// kill.
     pub fn await_up(&mut self) -> Result<(), String> {
         while !self.is_up() {
             std::thread::sleep(LOOK);

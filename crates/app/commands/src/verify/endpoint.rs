@@ -2,7 +2,7 @@
 //!
 //! The endpoint appends the body of each request to a file before it responds, so that lines that
 //! the agent counts as delivered are in the file. It supports the requests of the `http` sink: with
-//! `Content-Length`, one after the other over a connection.
+//! `Content-Length`, one after another over a connection.
 
 use parking_lot::Mutex;
 use std::fs::File;
@@ -66,7 +66,7 @@ impl Endpoint {
         self.shared.is_slow.store(true, Ordering::Relaxed);
     }
 
-    /// Responds at once from now on.
+    /// Responds immediately from now on.
     pub fn speed_up(&self) {
         self.shared.is_slow.store(false, Ordering::Relaxed);
     }

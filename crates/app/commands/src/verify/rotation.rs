@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub enum Rotation {
     /// `app.log` becomes `.1`, `.1` becomes `.2`, and so on.
     Rename,
-    /// The file gets a name with the date.
+    /// The file is renamed to a name with the date.
     Date,
     /// The file is copied to `.1` and truncated.
     Copytruncate,

@@ -101,8 +101,8 @@ impl Tally {
         }
     }
 
-    /// Excuses lines of a writer before any line arrives: missing ones do not count as lost. The
-    /// ranges of a writer must be given in ascending order.
+    /// Excuses lines of a writer before any line arrives: missing excused lines do not count as
+    /// lost. The ranges of a writer must be passed in ascending order.
     pub fn excuse(&mut self, writer: usize, lines: Range<u64>) {
         self.at_risk[writer].push(lines);
     }
@@ -136,7 +136,7 @@ impl Tally {
         self.written.iter().sum()
     }
 
-    /// Returns whether every line has arrived, except for hidden and excused ones.
+    /// Returns whether every line has arrived, except for hidden and excused lines.
     pub fn is_complete(&self) -> bool {
         self.lost() == self.hidden.len() as u64
     }

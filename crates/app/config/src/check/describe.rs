@@ -170,7 +170,7 @@ pub fn found(node: &Node) -> String {
     }
 }
 
-/// Returns the key of a map that has a constant text as its value, and this text.
+/// Returns the key of a map whose value is a constant string, and this string.
 fn tag(schema: &Json) -> Option<(&str, &str)> {
     let mut properties = schema.get("properties")?.as_object()?.iter();
     properties.find_map(|(key, property)| Some((key.as_str(), property.get("const")?.as_str()?)))

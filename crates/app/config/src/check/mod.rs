@@ -156,7 +156,7 @@ impl<'a> Checker<'a> {
     /// Returns the alternatives of a schema, or the schema itself if it has none.
     fn leaves(&self, schema: &'a Json) -> Vec<&'a Json> {
         let schema = self.resolve(schema);
-        // Alternatives beside properties are merged with them when the map is checked.
+        // Alternatives next to properties are merged with them when the map is checked.
         let own =
             ["type", "properties", "const", "enum"].iter().any(|key| schema.get(key).is_some());
         match alternatives(schema) {

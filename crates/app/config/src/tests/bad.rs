@@ -569,7 +569,7 @@ fn profiler() {
     }
 }
 
-/// Settings of the flight recorder, by type of event.
+/// Settings of the flight recorder, by event type.
 #[test]
 fn recorder() {
     let faults = |settings: &str| faults_of(&format!("{REST}recorder: {{{settings}}}\n"));

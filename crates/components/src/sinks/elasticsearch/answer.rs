@@ -1,6 +1,6 @@
 //! Reads the response to a bulk request, item by item as it arrives.
 //!
-//! A [`Splitter`] finds the elements of the array `items` in the bytes. Each item is decoded
+//! A [`Splitter`] finds the elements of the `items` array in the bytes. Each item is decoded
 //! separately, and only its failures are kept. The text outside of the items is decoded last, with
 //! an empty object in place of each item. A response that is cut anywhere, or is not JSON for
 //! another reason, is therefore never mistaken for a whole one.
@@ -54,7 +54,7 @@ pub struct BulkAnswer {
     error: Option<UnusableAnswer>,
 }
 
-/// Finds the elements of the array `items` of an object.
+/// Finds the elements of the `items` array of an object.
 #[derive(Default)]
 struct Splitter {
     /// The bytes outside of the items, with a [`PLACEHOLDER`] for each item.

@@ -53,8 +53,8 @@ impl Appended {
             self.file.file().set_len(length)?;
             self.pending_truncation = None;
         }
-        // Use the length of the file, not of the own writes, because the file may have been
-        // truncated meanwhile.
+        // Use the length of the file, not the length of this process's writes, because the file may
+        // have been truncated meanwhile.
         let before = self.stat()?.st_size as u64;
         let written = write_all(&self.file, parts);
         match written {

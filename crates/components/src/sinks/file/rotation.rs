@@ -61,8 +61,8 @@ impl Rotate {
         let (stem, ending) = split(path);
         let stamp = stamp(now_ns);
         let mut rotated = if self.keep.is_some() { rotated(path)? } else { Vec::new() };
-        // Number the file after the last existing one, even if earlier ones were deleted, so that
-        // names sort by age.
+        // Number the file after the last existing rotated file, even if earlier files were deleted,
+        // so that names sort by age.
         let last = rotated.last().filter(|((last, _), _)| *last == stamp);
         let first = last.map_or(0, |((_, number), _)| number + 1);
         rename_to_free(path, first, |n| match n {

@@ -82,8 +82,8 @@ impl Writer {
         self.file.stat().is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Appends all parts or none: a partial write is truncated. After an error, call it again with
-    /// the same parts.
+    /// Appends all parts or none: a partial write is truncated. After an error, the caller must
+    /// retry with the same parts.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         (self.dirty, self.used) = (true, Instant::now());
         self.write_out(|compressor| compressor.compress(parts))?;

@@ -93,7 +93,7 @@ impl Batcher {
     }
 
     /// Returns the time when the next batch is due; `None` if no batch is pending. `stalled` is the
-    /// time since which the lane can get no more payloads until it delivers some.
+    /// time since which the lane can receive no more payloads until it delivers some.
     pub fn due(&self, stalled: Option<Instant>) -> Option<Instant> {
         let front = self.items.front()?;
         if let Some(hold) = front.hold {

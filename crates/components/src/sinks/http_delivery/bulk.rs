@@ -202,7 +202,7 @@ impl<P: BulkPacker> BulkLane<P> {
         DeliverError { retry_after: Some(Duration::ZERO), ..DeliverError::retry(kind, message) }
     }
 
-    /// Handles a response with a success status. Only a whole response counts.
+    /// Handles a response with a success status. Only a complete response counts.
     fn answered(
         &mut self,
         queued: QueuedRequest,

@@ -44,7 +44,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// Returns the errors in these options, under the option `batch` of the component.
+    /// Returns the errors in these options, under the `batch` option of the component.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if self.bytes.0 > BATCH_BYTES_MAX {
@@ -95,7 +95,7 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// Returns the errors in these options, under the option `request` of the component.
+    /// Returns the errors in these options, under the `request` option of the component.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         if !(1..=64).contains(&self.concurrency) {
@@ -111,7 +111,7 @@ impl RequestOptions {
     }
 }
 
-/// Parses the targets of a sink with the options `uri` and `endpoints`. Returns the targets and the
+/// Parses the targets of a sink with the `uri` and `endpoints` options. Returns the targets and the
 /// errors in both options.
 pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Vec<OptionError>) {
     let (mut targets, mut errors) = (Vec::new(), Vec::new());
@@ -210,12 +210,12 @@ impl Settings {
     }
 }
 
-/// Adds `key` to the JSON pointers of errors, for a component that has the options under `key`.
+/// Adds `key` to the JSON pointers of errors, for a component whose options are under `key`.
 pub fn under(key: &str, errors: Vec<OptionError>) -> impl Iterator<Item = OptionError> {
     errors.into_iter().map(move |error| error.below(&format!("/{key}")))
 }
 
-/// Returns the files named by the options `auth` and `tls`.
+/// Returns the files named by the `auth` and `tls` options.
 pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(String, PathBuf)> {
     let of_auth = auth.map(AuthOptions::files).unwrap_or_default();
     let of_tls = tls.map(TlsFiles::files).unwrap_or_default();
@@ -224,7 +224,7 @@ pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(
     of_auth.chain(of_tls).collect()
 }
 
-/// Returns the errors in the options `auth` and `tls` of a component that sends to `targets`.
+/// Returns the errors in the `auth` and `tls` options of a component that sends to `targets`.
 pub fn check_access(
     auth: Option<&AuthOptions>,
     tls: Option<&TlsFiles>,
@@ -263,7 +263,7 @@ pub fn proxies(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<String> {
     targets.iter().filter_map(of).collect()
 }
 
-/// Returns the errors in configured headers, under the option `headers` of the component.
+/// Returns the errors in configured headers, under the `headers` option of the component.
 pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
     let error = |(name, value): (&String, &String)| {
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));

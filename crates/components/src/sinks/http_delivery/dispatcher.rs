@@ -165,7 +165,7 @@ impl Dispatcher {
         self.endpoints.mark_healthy(endpoint);
     }
 
-    /// Lets failed endpoints be tried at once, except endpoints that requested a pause.
+    /// Allows failed endpoints to be retried immediately, except endpoints that requested a pause.
     pub fn end_pauses(&mut self) {
         self.endpoints.end_pauses();
     }

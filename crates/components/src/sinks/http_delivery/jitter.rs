@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Divisor of the period that gives the jitter window of `auto`, so that every host sends well
+/// The jitter window of `auto` is the period divided by this number, so that every host sends well
 /// before the next period ends.
 const AUTO_PARTS: u32 = 3;
 
@@ -74,7 +74,7 @@ impl Jitter {
         over.mul_f64(part)
     }
 
-    /// Returns the hold of a batch; `None` if the batch has no metrics with a period.
+    /// Returns the hold of a batch; `None` if the batch contains no metrics with a period.
     ///
     /// A period that ends after the time of the read does not extend the delay.
     pub fn hold(self, batch: &Batch) -> Option<Hold> {
@@ -103,7 +103,7 @@ impl Hold {
     }
 }
 
-/// Values of `type` that mark metrics. The check is needed because log events may have columns of
+/// Values of `type` that mark metrics. The check is needed because log events may have columns with
 /// the same names.
 const TYPES: [&[u8]; 3] = [b"counter", b"gauge", b"distribution"];
 

@@ -166,7 +166,7 @@ impl<P: Packer> RequestLane<P> {
         batch.requests = Some(queued.collect());
     }
 
-    /// Replaces a refused request with smaller ones.
+    /// Replaces a refused request with smaller requests.
     fn split(&mut self, smaller: Vec<Request>, refused: Vec<PackRefusal>) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::Running { in_doubt, .. }) = batch.repair.take() else { return };
@@ -303,7 +303,7 @@ fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item =
     })
 }
 
-/// Returns whether any request would currently get this status, success included.
+/// Returns whether any request would currently get this status, including success.
 fn is_general(status: u16) -> bool {
     matches!(status, 200..=299 | 401 | 403 | 404 | 407 | 408 | 429 | 502..=504)
 }

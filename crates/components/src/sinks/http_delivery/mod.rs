@@ -40,7 +40,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Metadata of a payload, which an encoder stores in `Payload::routing` for a [`RequestLane`]. A
-/// payload without metadata is sent when its batch is due, and the packer gets only its bytes.
+/// payload without metadata is sent when its batch is due, and the packer receives only its bytes.
 #[derive(Clone, Default)]
 pub struct PayloadMetadata {
     /// The hold of the payload, see [`Jitter`].
@@ -140,8 +140,8 @@ pub struct PackRefusal {
     pub record: Record,
 }
 
-/// Packs payloads into requests. It may keep state: a lane has one packer, which gets each payload
-/// once and in order, however often a request is sent.
+/// Packs payloads into requests. A packer may keep state, because a lane has one packer, which
+/// receives each payload once and in order, however often a request is sent.
 pub trait Packer: Send + 'static {
     /// Packs the payloads into requests, both in order. Events that are in no request are refused:
     /// the packer either drops them and counts them with a reason, or returns them with
@@ -201,6 +201,6 @@ pub trait Packer: Send + 'static {
         None
     }
 
-    /// Handles a successful response. `header` looks up its headers by lower-case name.
+    /// Handles a successful response. `header` looks up the response headers by lower-case name.
     fn on_success(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
 }

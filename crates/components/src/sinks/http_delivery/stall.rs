@@ -17,7 +17,7 @@ impl Stall {
         Stall { backpressure, since: None }
     }
 
-    /// Returns the time since which the lane can get no more events until it delivers some.
+    /// Returns the time since which the lane can receive no more events until it delivers some.
     /// `waits_for_more` says whether the lane could already send its events, although they are due
     /// later.
     pub fn since(&mut self, waits_for_more: bool, now: Instant) -> Option<Instant> {

@@ -343,7 +343,7 @@ fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
     let record = |row: usize| {
         let start = buffer.len() as u32;
         buffer.extend_from_slice(batch.text(row));
-        // This gives empty lines distinct positions.
+        // The line feed gives empty lines distinct positions.
         buffer.push(b'\n');
         Record { start, len: batch.text_len(row) as u32 }
     };

@@ -279,7 +279,7 @@ impl KafkaLane {
     }
 
     /// Recovers from a failure: withdraws all records in flight, adapts, and resends them in order.
-    /// Returns at once if there was no failure.
+    /// Returns immediately if there was no failure.
     async fn recover(&mut self) -> Result<(), DeliverError> {
         self.process_receipts();
         if self.cause.is_some() {

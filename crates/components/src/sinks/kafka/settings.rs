@@ -93,7 +93,7 @@ pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     set("queue.buffering.max.kbytes", "2097151".into());
     set("linger.ms", LINGER_MS.to_string());
     for (key, value) in &config.options {
-        // `queue.buffering.max.ms` is an alias. The library must not get both names.
+        // `queue.buffering.max.ms` is an alias. The library must not receive both names.
         set(if key == "queue.buffering.max.ms" { "linger.ms" } else { key }, value.to_string());
     }
     finish(settings, batching)

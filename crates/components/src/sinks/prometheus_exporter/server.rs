@@ -42,8 +42,8 @@ const RESPONSE_TIMEOUT: Duration = HEAD_TIMEOUT;
 /// Maximum time for which a scraper may acknowledge no sent bytes, or keep its receive window
 /// closed.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Pause after a failed accept. Without it, accept would fail again at once when file descriptors
-/// run out.
+/// Pause after a failed accept. Without it, accept would fail again immediately when file
+/// descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A response body: text in chunks, or a single line.

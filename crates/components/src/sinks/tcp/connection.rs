@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 const READ_BYTES: usize = 4096;
 
 /// Shortest and longest interval between polls for delivered bytes after a write. The interval
-/// doubles each time. A kernel acknowledges within 40 ms, usually at once.
+/// doubles each time. A kernel acknowledges within 40 ms, usually immediately.
 const POLL_MIN: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Minimum interval between a lane's connection attempts to any address. It limits the load on an
-/// endpoint that accepts connections and closes them at once.
+/// endpoint that accepts connections and closes them immediately.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 
 /// The addresses of one lane, with their health.
@@ -55,7 +55,7 @@ impl Targets {
         planned.1.saturating_duration_since(now)
     }
 
-    /// Lets failed addresses be tried at once.
+    /// Allows failed addresses to be retried immediately.
     pub fn end_pauses(&mut self) {
         self.endpoints.end_pauses();
         self.planned = None;

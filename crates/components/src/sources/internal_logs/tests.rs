@@ -19,7 +19,7 @@ fn reading(rig: &SourceRig) -> InternalLogsSource {
     source
 }
 
-/// Delivers batches until no more come. Returns the messages, and whether the source has ended.
+/// Delivers batches until no more arrive. Returns the messages, and whether the source has ended.
 fn emitted(rig: &SourceRig, source: &mut InternalLogsSource) -> (Vec<String>, bool) {
     let mut messages = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! The events that the source reads, and their metrics and log events: one row per type of event.
+//! The events that the source reads, and their metrics and log events: one row per event type.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,7 +45,7 @@ impl Group {
         [Group::Socket, Group::File, Group::Gc, Group::Safepoint, Group::Monitor, Group::Cpu];
 }
 
-/// A type of events.
+/// An event type.
 #[derive(Debug)]
 pub struct Kind {
     /// Name of the type.
@@ -134,7 +134,7 @@ pub const EXCEPTION_THROW: usize = 9;
 /// Index of `jdk.JavaErrorThrow`.
 pub const ERROR_THROW: usize = 10;
 
-/// All types of events that the source reads.
+/// All event types that the source reads.
 pub static KINDS: &[Kind] = &[
     Kind {
         tags: PEER,

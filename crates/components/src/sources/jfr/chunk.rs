@@ -24,8 +24,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Number of bytes that are decoded in one poll.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// Number of times that the events that describe the process are searched for: a JVM may write them
-/// late, and some recordings have none.
+/// Number of searches for the events that describe the process. A JVM may write these events late,
+/// and some recordings contain none.
 const PROCESS_LOOKS: u8 = 5;
 
 /// Number of times that a range is reread before the source gives it up.

@@ -118,7 +118,7 @@ pub struct Settings {
     pub log_threshold: Option<Duration>,
     /// Whether log events contain stacks.
     pub has_stacks: bool,
-    /// Maximum number of tag sets per process and type of event.
+    /// Maximum number of tag sets per process and event type.
     pub tag_values_max: usize,
 }
 

@@ -19,7 +19,7 @@ use std::ops::{ControlFlow, Range};
 /// Maximum number of frames of a stack in a log event.
 const FRAMES_MAX: usize = 32;
 
-/// Maximum bytes of a message or path in a log event; longer ones are cut off.
+/// Maximum bytes of a message or path in a log event; longer texts are cut off.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// The plan for reading events of a type.
@@ -173,7 +173,7 @@ fn plan(lookup: &Lookup<'_>, index: usize, kind: &Kind) -> Option<(usize, Plan)>
             types[slot] = field.type_id;
         }
     }
-    // Types of events are numbered from 0, and a chunk has a limited number of types.
+    // Event types are numbered from 0, and a chunk has a limited number of types.
     let id = usize::try_from(id).ok().filter(|id| *id < 1 << 16)?;
     Some((id, Plan { kind: index, fields, types }))
 }

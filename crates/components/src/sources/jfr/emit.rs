@@ -85,7 +85,7 @@ fn live_period(fill: &Fill, length: Duration, now: Now) -> Period {
 /// The rows of a batch.
 struct Rows {
     metrics: MetricRows,
-    /// Offset of metrics: the end of the range, because metrics come after its log events.
+    /// Offset of metrics: the end of the range, because metrics come after the range's log events.
     offset: u64,
     /// Prefix of the ids of metrics.
     id_prefix: String,

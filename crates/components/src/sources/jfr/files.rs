@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Maximum number of recordings that are open at the same time. More recordings wait.
 const OPEN_MAX: usize = 512;
 
-/// Divisor of the limit on open files that gives the share of a source.
+/// A source may use the limit on open files divided by this number.
 const OPEN_PART: usize = 4;
 
 /// Identity of a file: device and inode.

@@ -23,7 +23,7 @@ const ROWS_MAX: usize = BATCH_ROWS_MAX - 4 * DISTRIBUTION_ROWS;
 /// Number of a window of time: its start divided by its length.
 pub type Window = i64;
 
-/// The values of a type of event, by window and tags.
+/// The values of an event type, by window and tags.
 #[derive(Debug, Default)]
 pub struct Values {
     /// Durations in milliseconds.
@@ -40,7 +40,7 @@ pub struct Values {
 pub struct Added<'a> {
     /// End time of the event, in nanoseconds since 1970.
     pub end_ns: u64,
-    /// Duration of the event, if it has a relevant one.
+    /// Duration of the event, if it is relevant.
     pub duration_ms: Option<f64>,
     /// Amount of the event.
     pub amount: f64,

@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 4 << 20;
 const ENVIRONMENT: [&str; 2] = ["OTEL_SERVICE_NAME", "DD_SERVICE"];
 const PROPERTIES: [&str; 2] = ["otel.service.name", "dd.service"];
 
-/// The types of events that describe the process, with the fields to read.
+/// The event types that describe the process, with the fields to read.
 const EVENTS: [(&str, [&str; 2]); 3] = [
     ("jdk.JVMInformation", ["pid", "javaArguments"]),
     ("jdk.InitialEnvironmentVariable", ["key", "value"]),

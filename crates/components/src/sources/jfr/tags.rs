@@ -27,7 +27,7 @@ pub type TagSet = Vec<(&'static str, String)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagSetId(pub u32);
 
-/// Tag sets of the processes, with a limit per type of event.
+/// Tag sets of the processes, with a limit per event type.
 #[derive(Debug, Default)]
 pub struct Bounds {
     seen: HashMap<(String, &'static str), HashSet<TagSet>>,
@@ -103,7 +103,7 @@ impl TagSets {
         id
     }
 
-    /// Builds the key of the cache from the type of event and the bytes of the fields.
+    /// Builds the key of the cache from the event type and the bytes of the fields.
     fn fill_key(&mut self, kind: &Kind, raw: &[Raw<'_>; SLOTS]) {
         let key = &mut self.key;
         key.clear();

@@ -172,7 +172,7 @@ fn a_chunk_is_read_once_in_all_of_its_copies() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
     jvm.complete();
-    // A dump contains the chunks of the repository, one after the other.
+    // A dump contains the chunks of the repository, one after another.
     let mut next = FlightRecording::begin(START_NS + 1, 7, "shop");
     next.write(1_000, 5, "db", 2);
     let dump = [jvm.recording.complete(), next.complete()].concat();

@@ -146,7 +146,8 @@ impl Observations {
         before.add_to(stats)
     }
 
-    /// Records since when the next call waits for a thread. Returns whether it waits too long.
+    /// Records how long the next call has been waiting for a thread. Returns whether the wait is
+    /// too long.
     fn note_queued(&mut self, stats: &CollectorStats) -> bool {
         let calls = self.stats.as_ref().map_or(stats.calls, |of| of.calls);
         if stats.state != CollectorState::Queued || stats.calls != calls {

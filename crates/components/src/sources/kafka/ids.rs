@@ -14,7 +14,7 @@ pub fn of_header(value: &[u8]) -> Option<&[u8]> {
     is_id.then_some(value)
 }
 
-/// Returns the id in the metadata of a JSON event that Millstream encoded: the member `id` in the
+/// Returns the id in the metadata of a JSON event that Millstream encoded: the `id` member in the
 /// last member `meta` of the object. The form of the id is checked, because the text may be
 /// anything.
 pub fn of_metadata(event: &[u8]) -> Option<&[u8]> {

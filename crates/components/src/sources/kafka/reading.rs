@@ -269,7 +269,7 @@ impl KafkaSource {
         }
     }
 
-    /// Fills a block. Returns whether the block cannot take the next record.
+    /// Fills a block. Returns whether the block has no space for the next record.
     fn fill_again(
         &mut self,
         active: &mut Active,
@@ -336,7 +336,7 @@ impl KafkaSource {
 }
 
 /// Issues a range: as a segment with the records that were copied since the last segment, or
-/// settled at once if there are none.
+/// settled immediately if there are none.
 fn issue(
     partition: &Partition,
     range: Range<u64>,

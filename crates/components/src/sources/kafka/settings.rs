@@ -53,7 +53,8 @@ pub fn of(config: &KafkaConfig, until_eof: bool) -> Vec<(String, String)> {
     for (key, value) in &config.options {
         set(key, &value.to_string());
     }
-    // A member whose heartbeat interval exceeds its session timeout would be lost at once.
+    // A member whose heartbeat interval exceeds its session timeout would be removed from the group
+    // immediately.
     let session = config.options.get("session.timeout.ms").map(|value| value.to_string().parse());
     if let (Some(Ok(session_ms)), false) =
         (session, config.options.contains_key("heartbeat.interval.ms"))

@@ -1,4 +1,4 @@
-//! Options that all sources of metric points share, and the construction of these sources.
+//! Options that all metric point sources share, and the construction of these sources.
 
 use super::flusher::Flusher;
 use super::metric_emitter::MetricEmitter;
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Maximum configurable size of the tags of a series, in bytes. As JSON, which takes up to six
-/// bytes per byte, they fit into a block.
+/// Maximum configurable size of the tags of a series, in bytes. As JSON, which needs up to six
+/// bytes per byte, the tags fit into a block.
 const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
 /// Maximum configurable size of a name, in bytes.

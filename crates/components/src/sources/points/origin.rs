@@ -110,7 +110,7 @@ impl<'a> InternalTags<'a> {
         found
     }
 
-    /// Returns whether the client wants no origin tags. The field `card:` takes precedence.
+    /// Returns whether the client does not want origin tags. The field `card:` takes precedence.
     fn refuse_tags(&self, extra: &Extra<'_>) -> bool {
         let is_none = |tag: Option<&[u8]>| tag == Some(b"none");
         is_none(self.entity_id) || extra.cardinality.is_empty() && is_none(self.cardinality)

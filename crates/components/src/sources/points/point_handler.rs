@@ -16,8 +16,8 @@ use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Maximum number of series that are evicted per round of messages. Each takes a few hundred
-/// nanoseconds.
+/// Maximum number of series that are evicted per round of messages. Each eviction takes a few
+/// hundred nanoseconds.
 const EVICT_PER_ROUND: usize = 256;
 
 /// Maximum number of series that are evicted per notification without messages.
@@ -245,8 +245,8 @@ impl Visitor<'_, '_> {
 const RESERVED: [&str; 8] =
     ["message", "timestamp", "name", "level", "tags", "host", "meta", "attributes"];
 
-/// Sets a field of a log event. It is a number if its key ends with a numeric unit. A field with
-/// the name of another part of the event becomes `fields.NAME`.
+/// Sets a field of a log event. The field is a number if its key ends with a numeric unit. A field
+/// with the name of another part of the event becomes `fields.NAME`.
 fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
     if RESERVED.contains(&key) {
         return log_event.set(&format!("fields.{key}"), value.as_bytes());

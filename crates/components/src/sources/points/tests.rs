@@ -1,4 +1,4 @@
-//! Tests of a source of points with a real socket, and a clock that the test controls.
+//! Tests of a point source with a real socket, and a clock that the test controls.
 
 use crate::codec::metric_view::MetricView;
 use crate::component::{Component, SourceComponent};

@@ -62,7 +62,7 @@ impl Step for Keep {
     }
 }
 
-/// Computes fields from expressions, one after the other.
+/// Computes fields from expressions, one after another.
 pub struct Compute(pub Vec<(Arc<str>, Formula)>);
 
 impl Step for Compute {

@@ -63,7 +63,7 @@ impl ReplaceDots {
 
     fn rename_within(&self, batch: &mut Batch, column: &Column) -> u64 {
         let (name, fields) = (&column.name, batch.fields.clone());
-        // The values come in the order of their rows.
+        // The values are in row order.
         let present = rows(batch).filter(|row| column.cells()[*row].is_present());
         let mut present = present.collect::<Vec<_>>().into_iter();
         let mut clashes = 0;

@@ -67,7 +67,7 @@ struct Places {
     counts: Vec<u32>,
     /// Index of the first event of each row.
     firsts: Vec<u32>,
-    /// Index of each event in the cells of an answer.
+    /// Index of each event in the cells of a response.
     cells: Vec<u32>,
     /// Number of rows before the operator.
     rows: u32,
@@ -112,7 +112,7 @@ impl Places {
         made
     }
 
-    /// Returns the cells of an answer in the order of the events.
+    /// Returns the cells of a response in the order of the events.
     fn order(&self, cells: &[Cell]) -> Vec<Cell> {
         self.cells.iter().map(|from| cells[*from as usize]).collect()
     }
@@ -142,7 +142,7 @@ fn remove(batch: &mut Batch, name: &Arc<str>, rows: impl Iterator<Item = usize>)
     batch.fields.set(edit.finish(name.clone()));
 }
 
-/// Sets the messages: the field `message` of events that have this field, and the line of other
+/// Sets the messages: the `message` field of events that have this field, and the line of other
 /// events.
 fn set_messages(batch: &mut Batch, column: Column) {
     let Some(field) = batch.fields.get(MESSAGE).cloned() else {

@@ -396,7 +396,7 @@ impl ParseConfig {
     }
 
     /// Returns the timestamp field of each format: from its entry in `formats`, from the format
-    /// itself, or from the option `time`.
+    /// itself, or from the `time` option.
     fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, OptionError> {
         let beside = self.time.as_ref();
         if self.formats.is_none() && (beside.is_some() || parsers.is_empty()) {

@@ -183,7 +183,7 @@ impl Parse {
         }
         fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
         fields.finish().into_iter().for_each(|column| batch.fields.merge(column, &batch.block));
-        // Configured names get columns even beyond the limit.
+        // Configured names receive columns even if the limit is exceeded.
         let named = self.times.iter().filter_map(|time| time.field.as_deref());
         batch.fields.lift(named, &batch.block);
         source
@@ -234,7 +234,7 @@ impl Parse {
         let Some(column) = batch.fields.get(name).cloned() else { return };
         let mut edit = column.edit();
         let gone = (0..batch.rows()).filter(|row| !left.value(*row));
-        // The text stays if a parsed field of the same name has replaced it.
+        // The text stays if a parsed field with the same name has replaced it.
         let gone = gone.filter(|row| is_equal(batch, &column, source, *row));
         gone.for_each(|row| edit.set(row, Default::default()));
         batch.fields.set(edit.finish(column.name.clone()));

@@ -38,8 +38,8 @@ pub struct Definition {
     pub samples: u16,
     /// Length of the windows in seconds.
     pub window_s: u64,
-    /// Time that a window by event time waits for late events, in nanoseconds; `None` for windows
-    /// by arrival.
+    /// Time that an event-time window waits for late events, in nanoseconds; `None` for
+    /// arrival-time windows.
     pub lateness_ns: Option<i64>,
     /// Time after the end of a window at which its results are due, in nanoseconds.
     pub due_ns: Option<i64>,

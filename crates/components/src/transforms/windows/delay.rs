@@ -5,8 +5,8 @@ use millstream_model::{EngineTime, Now};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time that a window by event time has for its results if it ended because they were due, in
-/// nanoseconds.
+/// Time that an event-time window is given to produce its results if it ended because they were
+/// due, in nanoseconds.
 const GRACE_NS: i64 = 1_000_000_000;
 
 /// A window that has ended, but whose last result is not in the feed yet.
@@ -16,7 +16,8 @@ pub struct Delay {
     pub task: Option<usize>,
     /// Time when the lane ended the window.
     ended: EngineTime,
-    /// Time that had passed since the end of the window by the clock when the lane ended it.
+    /// Time between the end of the window by the clock and the moment when the lane ended the
+    /// window.
     behind: Duration,
     /// Time after `ended` at which the results are due, in nanoseconds; negative if they were due
     /// before.
@@ -34,9 +35,9 @@ pub struct Ending {
 }
 
 impl Delay {
-    /// Creates the delay when a window ends. The delay of a window by arrival is measured from its
-    /// end by the clock. The delay of a window by event time is measured from now, because its end
-    /// may be long past when its events arrive.
+    /// Creates the delay when a window ends. The delay of an arrival-time window is measured from
+    /// its end by the clock. The delay of an event-time window is measured from now, because its
+    /// end may be long past when its events arrive.
     pub fn begin(task: Option<usize>, definition: &Definition, of: &Ending, now: Now) -> Delay {
         let is_logged = definition.lateness_ns.is_some();
         let behind_ns = now.unix_ns.saturating_sub(of.end_ns).max(0);

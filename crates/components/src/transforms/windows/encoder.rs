@@ -1,4 +1,5 @@
-//! The workers' part: evaluates the tasks over a batch, so that the lane gets one entry per group.
+//! The workers' part: evaluates the tasks over a batch, so that the lane receives one entry per
+//! group.
 
 use super::definition::TaskDefinition;
 use super::stats::Stats;

@@ -35,7 +35,7 @@ const GROUPS_AT_ONCE: u64 = 2_000;
 const RESULTS_MAX: RangeInclusive<usize> = 10_000..=131_072;
 
 /// Number of bytes of `memory` per unsettled result. A sink that settles once a second, such as
-/// `file`, gets at most the maximum number of unsettled results per second.
+/// `file`, receives at most the maximum number of unsettled results per second.
 const RESULT_BYTES: usize = 512;
 
 /// Maximum time between two checks for windows to end, if events arrive continuously.
@@ -154,8 +154,8 @@ impl WindowLane {
         }
     }
 
-    /// Ends the largest window while the process has little memory. It does so only if sinks have
-    /// taken all results so far, because otherwise it would not free memory.
+    /// Ends the largest window while the process has little memory. Does so only if sinks have
+    /// taken all previous results, because otherwise this would not free memory.
     fn end_early(&mut self, now: Now) {
         let are_settled = self.results.next() == self.results.first();
         if now.since_start < self.next_early || self.tasks.has_ended() || !are_settled {

@@ -7,7 +7,7 @@ use millstream_model::OptionError;
 /// Maximum number of fields in `group_by`.
 const KEYS_MAX: usize = 16;
 
-/// Returns the errors in the options `emit` and `group_by`.
+/// Returns the errors in the `emit` and `group_by` options.
 pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<OptionError> {
     let mut errors = Vec::new();
     let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));

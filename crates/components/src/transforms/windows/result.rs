@@ -249,7 +249,7 @@ impl Outcome {
     }
 
     /// Reads a result from the front of `bytes`; returns `None` if the bytes end too early, or if
-    /// the text does not have the parts with these lengths.
+    /// the text does not contain the parts with these lengths.
     pub fn read(bytes: &mut &[u8]) -> Option<Outcome> {
         let time_ns = i64::from_le_bytes(array(bytes)?);
         let [is_delta @ (0 | 1)] = array::<1>(bytes)? else { return None };

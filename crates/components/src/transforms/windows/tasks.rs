@@ -21,23 +21,23 @@ const ORIGIN_IDLE: Duration = Duration::from_secs(10);
 /// Time without events after which an origin is removed.
 const ORIGIN_FORGOTTEN: Duration = Duration::from_secs(3600);
 
-/// Minimum time without events before a window by event time may end.
+/// Minimum time without events before an event-time window may end.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
-/// Pause between two checks for windows by event time to end.
+/// Pause between two checks for event-time windows to end.
 const LOGGED_LOOK: Duration = Duration::from_millis(100);
 
 /// Number of groups that are merged between two checks of the memory.
 const GROUPS_PER_LOOK: usize = 128;
 
-/// Percentage of the memory above which only tasks of the highest priority get new groups.
+/// Percentage of the memory above which only tasks of the highest priority may create new groups.
 const MEMORY_HIGH_PERCENT: usize = 80;
 
 /// The windows of all tasks.
 pub struct Tasks {
     /// Tasks, in the order of the plan.
     list: Vec<Task>,
-    /// Periods of windows by arrival, by length in seconds.
+    /// Periods of arrival-time windows, by length in seconds.
     periods: BTreeMap<u64, Periods>,
     origins: HashMap<u64, Origin>,
     /// Ended windows whose results are not complete, the most urgent first.
@@ -66,7 +66,7 @@ struct Task {
     is_saved: bool,
     /// Open windows by end.
     windows: BTreeMap<i64, Window>,
-    /// Latest end of a window by event time that has ended.
+    /// Latest end of an event-time window that has ended.
     ended_ns: i64,
 }
 
@@ -131,7 +131,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Returns whether a task of this priority may get new groups.
+    /// Returns whether a task of this priority may create new groups.
     fn has_place(&self, priority: i32) -> bool {
         let percent = if priority < self.priority_max { MEMORY_HIGH_PERCENT } else { 100 };
         self.used < self.max / 100 * percent && !self.pressure.is_high()
@@ -197,7 +197,7 @@ impl EndedWindow {
 
 impl Tasks {
     /// Opens the windows of tasks with the state in a snapshot. Windows with other definitions end
-    /// at once, because they receive no more events.
+    /// immediately, because they receive no more events.
     pub fn open(
         definitions: &[Arc<Definition>],
         frequent: FrequentKeys,
@@ -428,7 +428,7 @@ impl Tasks {
         self.origins.retain(|_, origin| now.since_start - origin.seen < ORIGIN_FORGOTTEN);
     }
 
-    /// Ends windows by arrival: the window that ended now, and windows that ended while the agent
+    /// Ends arrival-time windows: the window that ended now, and windows that ended while the agent
     /// was down.
     fn end_arrived(
         &mut self,
@@ -455,7 +455,7 @@ impl Tasks {
         }
     }
 
-    /// Ends windows by event time: when all origins have passed the end and the lateness, when no
+    /// Ends event-time windows: when all origins have passed the end and the lateness, when no
     /// events have arrived for this long, or when the results are due.
     fn end_logged(
         &mut self,
@@ -487,7 +487,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a window by event time.
+    /// Ends an event-time window.
     fn end_window_of(&mut self, task: usize, end_ns: i64, completeness: f64, now: Now) {
         self.list[task].ended_ns = self.list[task].ended_ns.max(end_ns);
         if let Some(window) = self.list[task].windows.remove(&end_ns) {
@@ -546,7 +546,7 @@ impl Tasks {
     }
 
     /// Returns the time until the next check for windows to end; `None` if the end of no window
-    /// depends on time: no task has windows by arrival, and no window is open.
+    /// depends on time: no task has arrival-time windows, and no window is open.
     pub fn left(&self, now: Now) -> Option<Duration> {
         let has_logged = self
             .list
@@ -556,7 +556,7 @@ impl Tasks {
         self.periods.values().map(|periods| periods.left(now)).chain(logged).min()
     }
 
-    /// Returns whether a window by arrival has ended.
+    /// Returns whether an arrival-time window has ended.
     pub fn has_period_ended(&self, now: Now) -> bool {
         self.periods.values().any(|periods| periods.left(now).is_zero())
     }
@@ -584,7 +584,7 @@ impl Tasks {
         }
     }
 
-    /// Appends the definitions of ended windows that no task uses any more.
+    /// Appends the definitions of ended windows that no task uses anymore.
     fn write_former(&self, frame: &mut Frame) {
         let current: HashSet<u32> = self.list.iter().map(|task| task.number).collect();
         let former = self.ended.iter().filter(|ended| !current.contains(&ended.task));

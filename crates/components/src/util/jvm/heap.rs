@@ -48,7 +48,7 @@ pub struct Collections {
     pub ignored: u64,
 }
 
-/// Records the memory pressure. Returns at once.
+/// Records the memory pressure. Returns immediately.
 pub fn note_pressure(level: Pressure) {
     let before = PRESSURE.level();
     PRESSURE.set(level);

@@ -1,4 +1,4 @@
-//! The options `mode` and `process`, which define where the code of a component runs.
+//! The `mode` and `process` options, which define where the code of a component runs.
 
 use super::java::Place;
 use super::runtime::{JVM, JvmRuntime};
@@ -23,7 +23,7 @@ pub enum JvmMode {
 pub type ProcessName = Option<String>;
 
 impl JvmMode {
-    /// Checks the option `process` for this mode.
+    /// Checks the `process` option for this mode.
     pub fn check(self, process: &ProcessName) -> Option<OptionError> {
         let name = process.as_deref()?;
         if self != JvmMode::Process {

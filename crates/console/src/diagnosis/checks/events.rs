@@ -48,7 +48,7 @@ pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Finds conditions that have no result for any event, such as one with a misspelled field.
+/// Finds conditions that have no result for any event, such as a condition with a misspelled field.
 pub fn conditions(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms() {
         let notes = match at.now.type_name {

@@ -39,8 +39,8 @@ const AHEAD_SECONDS: f64 = 5.0;
 /// Time zone offsets are multiples of this number of seconds.
 const ZONE_SECONDS: f64 = 1800.0;
 
-/// Maximum difference between a delay and such a multiple that looks like a wrong time zone, in
-/// seconds.
+/// Maximum difference between a delay and a multiple of [`ZONE_SECONDS`] that looks like a wrong
+/// time zone, in seconds.
 const ZONE_TOLERANCE: f64 = 20.0;
 
 /// Minimum number and minimum share of affected events.

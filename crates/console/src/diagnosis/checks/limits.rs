@@ -14,7 +14,7 @@ const HELD_BACK: f64 = 0.2;
 const MAINLY: f64 = 0.5;
 
 /// Minimum share of the last half minute, and minimum length of a pause in seconds, for a low limit
-/// to delay events. A paused source does not see what is written meanwhile, so it has no lag.
+/// to delay events. A paused source does not see data that is written meanwhile, so it has no lag.
 const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
 
 /// Minimum share of the window in which a source waits for a slow component.

@@ -207,7 +207,7 @@ impl World {
         self.named(|status| status == "late" || status == "degraded")
     }
 
-    /// Returns whether a source is still too young to be judged, or the agent does not respond.
+    /// Returns whether a source is still too new to be diagnosed, or the agent does not respond.
     pub fn is_starting(&self) -> bool {
         let sources = self
             .get("/api/diagnosis")

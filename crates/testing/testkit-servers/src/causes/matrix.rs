@@ -115,7 +115,7 @@ impl Matrix {
         healthy.filter(|run| !run.named.is_empty()).collect()
     }
 
-    /// Returns the runs with an injected cause that were judged wrongly.
+    /// Returns the runs with an injected cause that were diagnosed incorrectly.
     pub fn wrong(&self) -> Vec<&Run> {
         self.planted().filter(|run| !run.is_right() || !run.is_first_right()).collect()
     }

@@ -414,7 +414,7 @@ fn stay_in(topic: &str) {
     }
 }
 
-/// Configures a source of points with little memory.
+/// Configures a point source with little memory.
 fn many_series(setup: &mut Setup) {
     setup.limits = "memory: 128MiB, threads: 2".into();
     let dir = setup.dir.display();
@@ -443,7 +443,7 @@ fn send_series(world: &World) {
     });
 }
 
-/// Configures a source of points with a small buffer in the kernel.
+/// Configures a point source with a small buffer in the kernel.
 fn small_socket(setup: &mut Setup) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = socket.local_addr().expect("an address").port();

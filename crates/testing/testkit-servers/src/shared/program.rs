@@ -1,4 +1,4 @@
-//! The program `shared-servers`.
+//! The `shared-servers` program.
 
 use super::SharedServer;
 use crate::kafka::Kafka;

@@ -1,4 +1,4 @@
-//! The points of a load: the same seed gives the same points in the same packets.
+//! The points of a load: the same seed generates the same points in the same packets.
 
 use super::protocol::{Protocol, Type, Values};
 use crate::random::mix;
@@ -39,7 +39,7 @@ pub struct Shape {
     pub packet_points_max: usize,
     /// Whether each packet contains its number of points.
     pub numbered: bool,
-    /// Seed; the same seed gives the same values.
+    /// Seed; the same seed generates the same values.
     pub seed: u64,
 }
 

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Returns the entries with the largest weights first, and equal ones in order of their keys.
+/// Returns the entries with the largest weights first, and equal entries in order of their keys.
 fn sorted<K: Copy + Ord + Hash, V: Clone>(
     map: &HashMap<K, V>,
     weight: impl Fn(&V) -> u64,

@@ -72,7 +72,7 @@ fn line(trace: &Arc<Trace>, format: TapFormat) -> String {
 fn a_line_has_the_steps_with_their_waits_and_notes() {
     let (batch, begun) = (batch(&["a", "b"]), Instant::now());
     let (trace, _tracing) = begin(&batch);
-    // The event enters at once, because it could wait on a busy machine.
+    // The event enters immediately, because it could wait on a busy machine.
     let mut parsed = trace.enter(&batch, begun);
     parsed.output("parsed", 0, &batch);
     parsed.leave(&"parsed".into());
@@ -109,7 +109,7 @@ fn an_event_of_which_an_encoder_makes_nothing_ends_there() {
 fn text_is_harmless_and_names_where_an_event_ends() {
     let (batch, begun) = (batch(&["\u{1b}[2Ja"]), Instant::now());
     let (trace, _tracing) = begin(&batch);
-    // The event enters at once, because it could wait on a busy machine.
+    // The event enters immediately, because it could wait on a busy machine.
     let mut parsed = trace.enter(&batch, begun);
     parsed.output("parsed", 1, &batch);
     parsed.leave(&"parsed".into());
@@ -157,7 +157,7 @@ fn an_event_does_not_wait_for_the_others_of_its_batch() {
     let (batch, begun) = (batch(&["a", "b"]), Instant::now());
     let (trace, _tracing, [even, odd]) = routed(&batch);
     assert!(!route.is_done(&trace), "the sinks have not encoded them");
-    // The events enter at once, because they could wait on a busy machine.
+    // The events enter immediately, because they could wait on a busy machine.
     let enter = |batch: &Batch| trace.enter(batch, begun);
     let stalled = enter(&odd).encoded(&"odd".into(), &odd, true).unwrap();
     assert!(enter(&even).encoded(&"even".into(), &even, false).is_none());

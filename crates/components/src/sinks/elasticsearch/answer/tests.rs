@@ -248,8 +248,8 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// A whole response yields every failure, in whatever pieces it arrives. A part of it does not
-    /// count.
+    /// A complete response yields every failure, regardless of how it is split. A partial response
+    /// does not count.
     #[test]
     fn only_a_whole_answer_counts(
         items in prop::collection::vec(item(), 0..12),

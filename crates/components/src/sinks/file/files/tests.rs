@@ -323,7 +323,7 @@ fn a_delivery_to_several_files_resumes_where_it_failed() {
     }
 }
 
-/// After a crash, files evicted since the last sync are truncated like open ones.
+/// After a crash, files evicted since the last sync are truncated like open files.
 #[test]
 fn files_closed_since_the_last_sync_are_truncated_too() {
     let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());

@@ -225,7 +225,7 @@ async fn a_request_is_sent_again_unless_the_whole_answer_arrives() {
     });
     let mut rig = Rig::new(&server.uri("/"), 2);
     let errors = rig.deliver(&["abcd"]).await;
-    // The client reopens a connection that was closed as it was reused.
+    // The client reopens a connection that was closed while it was being reused.
     assert_eq!(errors, ["incomplete_answer", "incomplete_answer", "server"]);
     let ids: std::collections::BTreeSet<_> =
         server.requests().iter().map(|seen| seen.header("idempotency-key").to_owned()).collect();

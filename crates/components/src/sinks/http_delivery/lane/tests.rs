@@ -413,7 +413,7 @@ async fn transient_failures_are_retried_with_the_same_id_and_in_order() {
     let mut ids: Vec<&str> = seen.iter().map(|seen| seen.header("idempotency-key")).collect();
     ids.dedup();
     assert_eq!(ids.len(), 2, "{ids:?}");
-    // A kept-alive connection that breaks is replaced at once, without an error.
+    // A kept-alive connection that breaks is replaced immediately, without an error.
     assert_eq!(rig.kinds(), ["broken", "server", "throttled", "timeout", "server"]);
     assert_eq!(rig.refused(), 0);
 }

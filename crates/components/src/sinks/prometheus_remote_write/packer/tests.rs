@@ -363,7 +363,7 @@ fn samples_of_a_refused_series_are_left_out_and_its_sum_goes_on() {
     assert_eq!((events(&requests), requests[0].events.ranges()), (vec![3], &[0..1, 2..4][..]));
     assert_eq!(refused(&mut packer), [(1, "400: bad label".into(), "b".to_owned())]);
     assert_eq!(sent(&mut packer, requests, &["b_total"]).0, 1);
-    // As after a long time.
+    // Simulates that a long time has passed.
     packer.refused_series = RefusedSeries::default();
     let again = packer.pack(vec![payload(&["b"], 0)]);
     let three = 3.0_f64.to_le_bytes();

@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Time that a thread has for an action that should happen at once.
+/// Time that a thread has for an action that should happen immediately.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time for which a thread that should wait is watched.
@@ -22,14 +22,14 @@ fn chunk(lengths: &[usize]) -> Chunk {
     Chunk::new(bytes, lengths.len() as i64).unwrap()
 }
 
-/// Delivers a chunk, and waits for the result. Returns whether it was taken.
+/// Delivers a chunk, and waits for the result. Returns whether it was accepted.
 fn deliver(queue: &Queue, chunk: Chunk) -> bool {
     let (answer, taken) = channel();
     queue.offer(chunk, Box::new(move |is_taken| answer.send(is_taken).unwrap()));
     taken.recv().unwrap()
 }
 
-/// Delivers chunks on another thread. The receiver gets each result.
+/// Delivers chunks on another thread. The receiver receives each result.
 fn delivering(queue: &Arc<Queue>, chunks: Vec<Chunk>) -> std::sync::mpsc::Receiver<bool> {
     let (results, received) = channel();
     let queue = Arc::clone(queue);

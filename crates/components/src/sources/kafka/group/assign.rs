@@ -89,7 +89,8 @@ impl Member {
         let mut topics: Vec<Arc<str>> = of.iter().map(|at| at.topic.clone()).collect();
         topics.sort_unstable();
         topics.dedup();
-        // The ids are requested at each assignment, because a topic of this name may be a new one.
+        // The ids are requested at each assignment, because a topic of this name may be a new
+        // topic.
         let states = if topics.is_empty() {
             Vec::new()
         } else {

@@ -19,8 +19,8 @@ pub struct Revoking {
 }
 
 impl Member {
-    /// Starts to drain partitions. Partitions that another member may already own are given up at
-    /// once.
+    /// Starts to drain partitions. Partitions that another member may already own are given up
+    /// immediately.
     pub(super) fn revoke(
         &mut self,
         of: Vec<TopicPartition>,
