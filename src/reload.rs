@@ -249,7 +249,7 @@ impl Changes {
         changes
     }
 
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     fn is_none(&self, running: &Config, next: &Config) -> bool {
         let joined = |config: &Config| {
             let mut parts: Vec<_> = config

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 /// How a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub enum Via {
-    /// Over the control socket: its file permissions have authorized the client.
+    /// Over the control socket, whose file permissions have authorized the client.
     Control,
     /// Over the TCP listener.
     Network {

@@ -91,7 +91,7 @@ fn shared_file(
 /// contains a `/`.
 fn paths_may_match(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.as_os_str().as_bytes(), other.as_os_str().as_bytes());
-    // For each prefix of `other`: whether it can match the prefix of `one` so far.
+    // For each prefix of `other`, whether the prefix can match the prefix of `one` so far.
     let mut fits = vec![false; other.len() + 1];
     fits[0] = true;
     // A star matches one or more bytes.
@@ -131,7 +131,7 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
     })
 }
 
-/// Returns canonical paths of the files that a component writes.
+/// Returns the canonical paths of the files that a component writes.
 fn writes(component: &Component) -> Vec<PathBuf> {
     component.decoded.writes().iter().map(|path| canonical(path)).collect()
 }

@@ -185,7 +185,7 @@ pub fn read_token(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Returns host and port of a URL.
+/// Returns the host and port of a URL.
 fn authority(url: &str) -> Result<String, String> {
     let wrong = || format!("--url: {url:?} is not a URL; use, for example, http://127.0.0.1:7878");
     let uri: Uri = url.parse().map_err(|_| wrong())?;

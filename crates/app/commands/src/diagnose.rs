@@ -118,8 +118,8 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Clie
     serde_json::from_slice(&body).map_err(|error| ClientError::Failed(format!("{path}: {error}")))
 }
 
-/// Returns the components downstream of each source: its sinks from the diagnosis, and the readers
-/// from a snapshot, which an older agent does not provide.
+/// Returns the components downstream of each source: sinks from the diagnosis, and readers from a
+/// snapshot, which an older agent does not provide.
 fn behind(snapshot: &Value, diagnosis: &Value) -> Behind {
     let ids = |of: &Value| list(of).iter().map(text).map(str::to_owned).collect::<Vec<_>>();
     let components = list(&snapshot["components"]).iter();
@@ -322,7 +322,7 @@ mod tests {
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 
-    /// Returns the ids of the sources that these ids keep.
+    /// Returns the ids of the sources that `keep` leaves for these ids.
     fn kept(ids: &[&str]) -> Result<Vec<String>, String> {
         let mut diagnosis = diagnosis();
         let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();

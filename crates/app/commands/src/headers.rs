@@ -64,7 +64,7 @@ fn conflicts_of(config: &Config, source: &Component) -> Vec<Fault> {
     faults
 }
 
-/// Returns whether the configuration asks for these lines explicitly.
+/// Returns whether the configuration requests these lines explicitly.
 fn is_certain(lines: &HeaderLines) -> bool {
     !matches!(lines, HeaderLines::IfPresent { .. })
 }

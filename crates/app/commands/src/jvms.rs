@@ -5,7 +5,7 @@ use millstream_config::{Config, Fault};
 use millstream_jvm::{JvmMemory, JvmOptions, JvmProcesses};
 use std::collections::BTreeSet;
 
-/// Returns the number of worker threads: no more than the host allows.
+/// Returns the number of worker threads, which does not exceed the number that the host allows.
 pub fn threads(config: &Config) -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     config.globals.limits.threads.min(available)

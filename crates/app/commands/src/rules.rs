@@ -1,4 +1,4 @@
-//! `millstream rules`: shows what task files compute, and its cost.
+//! `millstream rules`: shows what task files compute, and the cost of the tasks.
 
 use crate::exit::{DONE, FAILED, USAGE};
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind as CellKind};

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Folder of the files in `data_dir`.
 pub const FOLDER: &str = "recorder";
 
-/// Number of files of runs that died to keep: the latest, and the previous one for comparison.
+/// Number of kept files of runs that died: the latest run, and the previous one for comparison.
 const DIED_MAX: usize = 2;
 
 /// Bytes of a header.

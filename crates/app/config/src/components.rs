@@ -264,8 +264,8 @@ fn semantic_faults(component: &Component, node: &Node) -> Vec<Fault> {
     faults_of(&component.decoded, node, &component.place)
 }
 
-/// Warns about files that cannot be read now. They need to exist only when the component connects,
-/// so an operator may create them after the agent starts.
+/// Warns about files that cannot be read now. These files need to exist only when the component
+/// connects, so an operator may create them after the agent starts.
 fn missing_files(component: &Component, node: &Node) -> Vec<Fault> {
     let id = &component.id;
     let files = component.decoded.files().into_iter();

@@ -49,7 +49,7 @@ pub struct Entry {
 pub struct Scalar {
     pub data: Data,
     pub text: String,
-    /// Whether it was written without quotes or tag, so that its text determines its type.
+    /// Whether the scalar was written without quotes or tag, so that its text determines its type.
     pub plain: bool,
 }
 

@@ -94,7 +94,7 @@ pub fn redacted(
     redacted
 }
 
-/// Returns users and passwords in a text, and the values of the query of a URL.
+/// Returns the users and passwords in a text, and the values of the query of a URL.
 pub(crate) fn url_secrets(text: &str) -> Vec<String> {
     let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
     let query = query.map_or("", |(_, query)| query);

@@ -1,4 +1,4 @@
-//! The secrets in a configuration. The running agent masks them in all its output.
+//! The secrets in a configuration. The running agent masks the secrets in all its output.
 //!
 //! These are fewer values than the values hidden in an archive for other people. The values that
 //! operators need to understand a log, such as host names and attributes, stay visible.

@@ -38,7 +38,7 @@ pub fn check(
 struct Wiring<'a> {
     drafts: &'a [Draft],
     by_id: HashMap<&'a str, usize>,
-    /// For each component: the components that it reads from, each with the input that refers to
+    /// For each component, the components that it reads from, each with the input that refers to
     /// it.
     edges: Vec<Vec<(usize, &'a Input)>>,
     /// Every `id` and `id.output` that is used as an input.

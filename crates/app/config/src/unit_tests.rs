@@ -1,4 +1,4 @@
-//! The list `tests`: unit tests of the configuration. Only the form of the tests is checked here;
+//! The `tests` list: unit tests of the configuration. Only the form of the tests is checked here;
 //! references to components are resolved when the tests run.
 
 use std::fmt;

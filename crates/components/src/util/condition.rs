@@ -20,7 +20,7 @@ pub struct Condition(#[schemars(with = "String")] Arc<Expression>);
 #[schemars(inline, extend("format" = "expression"))]
 pub struct Formula(#[schemars(with = "String")] Arc<Expression>);
 
-/// Checks an expression; the error says where it is invalid and what to use instead.
+/// Checks an expression; the error says where the expression is invalid and what to use instead.
 pub fn check_expression(text: &str) -> Result<(), String> {
     Expression::new(text).map(drop).map_err(|fault| fault.to_string())
 }

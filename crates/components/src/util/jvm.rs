@@ -89,8 +89,8 @@ pub fn has_log() -> bool {
     log::max_level() != log::LevelFilter::Off
 }
 
-/// Logs which JVM was started, unless logging has not started yet: a configuration is checked
-/// before that.
+/// Logs which JVM was started, unless logging has not started yet, because a configuration is
+/// checked before logging starts.
 pub fn report(java: &Java) {
     /// JVMs that were logged; a separate process is identified by its name.
     static REPORTED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! The message of an event: the field `message`, or the line if there is no such field.
+//! The message of an event: the `message` field, or the line if the event has no such field.
 
 use millstream_model::{Batch, LINE};
 use parking_lot::Mutex;
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 /// Name of the message, and of the field that replaces the line.
 pub const MESSAGE: &str = "message";
 
-/// Logs once for each `reader` that it reads the field `message`, because earlier releases read the
+/// Logs once for each `reader` that it reads the `message` field, because earlier releases read the
 /// line.
 pub fn note_message_field(batch: &Batch, reader: &'static str) {
     static NOTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());

@@ -31,7 +31,7 @@ impl Status {
     }
 }
 
-/// Why the events of a source are late, lost or wrong. The order is the order of the report: a
+/// Why the events of a source are late, lost or wrong. Causes are reported in this order, so that a
 /// cause comes before causes that often follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,8 +111,8 @@ struct Row {
     cause: Cause,
     id: &'static str,
     /// Time that the condition must hold before the cause is reported, in seconds. It is long
-    /// enough for effects of a start, a rotation or a short outage to pass: a lane whose request
-    /// was refused waits a few seconds before the next attempt.
+    /// enough for effects of a start, a rotation or a short outage to pass. For example, a lane
+    /// whose request was refused waits a few seconds before the next attempt.
     hold_seconds: f64,
     /// Advice for the operator; `{}` is the component with the cause.
     advice: &'static str,

@@ -45,7 +45,7 @@ impl Report {
         self.cases.fetch_add(cases, Ordering::Relaxed);
     }
 
-    /// Returns property, cases, seed, seconds and result, separated by tabs.
+    /// Returns the property, cases, seed, seconds and result, separated by tabs.
     fn line(&self, has_failed: bool) -> String {
         // A test without counts is one case.
         let cases = self.cases.load(Ordering::Relaxed).max(1);

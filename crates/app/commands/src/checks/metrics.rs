@@ -18,7 +18,7 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     faults
 }
 
-/// Returns ids of components that may emit metrics.
+/// Returns the ids of components that may emit metrics.
 fn with_metrics(config: &Config) -> HashSet<&str> {
     let mut found = HashSet::new();
     loop {

@@ -138,7 +138,7 @@ fn unheld(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Option<compare
     (!lines.is_empty()).then_some(compare::Block { what, lines })
 }
 
-/// Returns file and line, which suffice to find a test.
+/// Returns the file and line, which suffice to find a test.
 fn short(place: &Place) -> String {
     format!("{}:{}", place.file, place.line)
 }

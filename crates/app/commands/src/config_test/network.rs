@@ -142,7 +142,7 @@ impl<'n> Play<'n> {
         Ok(Play { network, ops, counters, made, said: Vec::new(), has_panicked: false })
     }
 
-    /// Passes a batch to a component, and its results to everything downstream.
+    /// Passes a batch to a component, and passes the results to all components downstream.
     pub fn pass(&mut self, now: Now, target: usize, batch: Batch) {
         let mut waiting = vec![Vec::new(); self.network.components.len()];
         waiting[target].push(batch);
@@ -150,7 +150,7 @@ impl<'n> Play<'n> {
     }
 
     /// Passes on results that aggregates hold back: the results that are due at this time, or all
-    /// at the end of the input.
+    /// results at the end of the input.
     pub fn advance(&mut self, now: Now, has_ended: bool) {
         let waiting = vec![Vec::new(); self.network.components.len()];
         self.pass_on(now, waiting, Some(has_ended));

@@ -231,8 +231,8 @@ impl Target {
         stream.ok_or(if is_there { AttachError::Refused } else { AttachError::Ended })
     }
 
-    /// Creates the file that tells the JVM to listen, in its working directory, otherwise in
-    /// `/tmp`.
+    /// Creates the file that tells the JVM to listen, in its working directory, or in `/tmp` if
+    /// that fails.
     fn request(&self) -> Result<PathBuf, AttachError> {
         let name = format!(".attach_pid{}", self.own_pid);
         let in_cwd = self.proc.join("cwd").join(&name);

@@ -5,7 +5,7 @@ use crate::time::Rfc3339;
 use log::Level;
 use std::time::SystemTime;
 
-/// Maximum bytes of a target, mostly a module's path.
+/// Maximum bytes of a target, usually the path of a module.
 const TARGET_BYTES_MAX: usize = 200;
 
 /// Formats a complete log line.

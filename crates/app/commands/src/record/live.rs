@@ -18,7 +18,7 @@ use std::io;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Interval at which new events are fetched. The agent must not overwrite them in between.
+/// Interval at which new events are fetched. The agent must not overwrite new events in between.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 const PATH: &str = "/api/recorder/rings";

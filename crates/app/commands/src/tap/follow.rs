@@ -195,7 +195,8 @@ impl Follower {
             return Ok(());
         }
         let format = self.request.format;
-        // Do not block the network thread, which delivers payloads: a condition may be costly.
+        // Do not block the network thread, which delivers payloads, because a condition may be
+        // costly.
         let show = move || {
             let lines: Vec<_> =
                 due.iter().map(|trace| plan.route.line(trace, &mut plan.view, format)).collect();

@@ -19,7 +19,7 @@ const REDACT: &str = "redact";
 /// finds the same data upstream of them.
 const KEEP_FIELDS: [&str; 6] = ["dedupe", "filter", "route", "sample", "throttle", REDACT];
 
-/// A point: side of a component, its id in the engine, and index of its output.
+/// A tap point: the side of a component, its id in the engine, and the index of its output.
 pub type Point = (TapSide, String, usize);
 
 /// Returns the point with an id, which is a component id or `ID.OUTPUT`.

@@ -233,7 +233,8 @@ impl Session {
         }
         let Some(mut view) = self.view.take() else { return Err(Some("no view".to_owned())) };
         let left = self.client.left();
-        // Do not block the network thread, which delivers payloads: a condition may be costly.
+        // Do not block the network thread, which delivers payloads, because a condition may be
+        // costly.
         let show = move || (view.show_all(samples, left), view);
         let shown = tokio::task::spawn_blocking(show).await;
         let (shown, view) = shown.map_err(|error| Some(error.to_string()))?;

@@ -77,8 +77,8 @@ impl View {
         Ok(all)
     }
 
-    /// Selects the events that satisfy the condition. Returns the reason why it has no result for
-    /// some of them.
+    /// Selects the events that satisfy the condition. Returns the reason why the condition has no
+    /// result for some events.
     fn select(&self, batch: &mut Batch) -> Option<String> {
         let mut out = Outputs { counters: self.counters.clone(), ..Outputs::default() };
         let kept = self.condition.as_ref()?.holds(batch, &mut out);

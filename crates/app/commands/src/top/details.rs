@@ -16,7 +16,8 @@ pub struct Line {
     pub level: Level,
 }
 
-/// Maximum number of lines of details: a file may have a checkpoint for each of very many sinks.
+/// Maximum number of lines of details, because a file may have a checkpoint for each of very many
+/// sinks.
 const LINES_MAX: usize = 500;
 
 /// Returns the details of a row of a view.

@@ -118,8 +118,8 @@ impl Model {
         table
     }
 
-    /// Returns the index of the selected row, and remembers it. A row stays selected when it moves,
-    /// and its neighbor is selected when it is gone.
+    /// Returns the index of the selected row, and remembers the row. A row stays selected when it
+    /// moves, and the neighbor of a removed row is selected.
     pub fn select(&mut self, table: &Table) -> usize {
         let last = table.rows.len().saturating_sub(1);
         let shown = self.shown();

@@ -69,7 +69,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether files are deleted while the sink is behind.
+    /// Returns whether files are deleted while the sink is behind.
     pub fn expires(&self) -> bool {
         self.rotations.contains(&Rotation::Expire)
     }
@@ -194,8 +194,8 @@ impl<'a> Drive<'a> {
         Instant::now() + EXPIRE_EVERY.min(self.plan.duration / 4)
     }
 
-    /// Lets files expire while the sink is behind, and stops the agent while it holds them, with
-    /// SIGKILL and with SIGTERM.
+    /// Lets files expire while the sink is behind, and stops the agent while the agent holds the
+    /// files, with SIGKILL and with SIGTERM.
     fn expire(&mut self) -> Result<(), String> {
         [End::Kill, End::Stop].into_iter().try_for_each(|end| self.expire_and_end(end))
     }

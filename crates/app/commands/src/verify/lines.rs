@@ -40,7 +40,7 @@ impl Lines {
         out.push(b'.');
     }
 
-    /// Returns writer and number of a delivered line; `None` if no such line was written.
+    /// Returns the writer and number of a delivered line; `None` if no such line was written.
     pub fn find(&self, text: &[u8], made: &mut Vec<u8>) -> Option<(usize, u64)> {
         let number = |part: &[u8]| std::str::from_utf8(part).ok()?.parse::<u64>().ok();
         let mut words = text.strip_prefix(b"w")?.splitn(3, |byte| *byte == b' ');

@@ -41,8 +41,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Removes rotated files that have not been written to for [`SWEEP_AFTER`], unless the folder
-    /// must be kept: lost lines are looked up in these files.
+    /// Removes rotated files that have not been written to for `SWEEP_AFTER`, unless the folder
+    /// must be kept, because lost lines are looked up in these files.
     pub fn sweep(&self) -> io::Result<()> {
         if self.keep {
             return Ok(());

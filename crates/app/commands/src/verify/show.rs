@@ -141,8 +141,8 @@ impl Report<'_> {
         files.map(|file| self.tally.missing_of(file.writer, &file.lines)).sum()
     }
 
-    /// Returns sources whose stops counted a different number of lost events than are missing, with
-    /// both numbers.
+    /// Returns the sources whose stops counted a different number of lost events than are missing,
+    /// with both numbers.
     pub fn disagreements(&self) -> Vec<(Keep, u64, u64)> {
         let missing =
             |keep| self.missing_of(|file| file.keep == keep && file.end == Some(End::Stop));

@@ -62,7 +62,7 @@ enum Delivered {
 }
 
 impl Sink {
-    /// Ensures that only lines delivered in this run are read back: a file must not exist yet.
+    /// Ensures that only lines delivered in this run are read back. A file must not exist yet.
     pub fn open(target: Target) -> Result<Sink, String> {
         let delivered = match &target {
             Target::File(path) if path.exists() => {

@@ -165,7 +165,7 @@ impl Tally {
         (suspects().count() - different.len()) as u64
     }
 
-    /// Returns writer and number of each lost line.
+    /// Returns the writer and number of each lost line.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let of_writer = |(writer, ids): (usize, &'_ Vec<u64>)| {
             let missing = ids.iter().enumerate().filter(|(_, id)| **id == 0);

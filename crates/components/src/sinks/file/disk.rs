@@ -47,7 +47,7 @@ impl Appended {
         Ok(Some(size))
     }
 
-    /// Appends all parts or none: a partial write is truncated.
+    /// Appends all parts or none; a partial write is truncated.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if let Some(length) = self.pending_truncation {
             self.file.file().set_len(length)?;

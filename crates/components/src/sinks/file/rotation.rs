@@ -73,7 +73,7 @@ impl Rotate {
         let extra = (rotated.len() + 1).saturating_sub(keep as usize);
         for (_, name) in rotated.drain(..extra.min(rotated.len())) {
             let old = folder(path).join(name);
-            // The rename is done: a failed delete is not retried.
+            // The rename is done, so a failed delete is not retried.
             if let Err(error) = std::fs::remove_file(&old) {
                 log::warn!("cannot delete {}, which exceeds `keep`: {error}", old.display());
             }

@@ -82,7 +82,7 @@ impl Writer {
         self.file.stat().is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Appends all parts or none: a partial write is truncated. After an error, the caller must
+    /// Appends all parts or none; a partial write is truncated. After an error, the caller must
     /// retry with the same parts.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         (self.dirty, self.used) = (true, Instant::now());

@@ -140,8 +140,8 @@ impl Dispatcher {
         Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
     }
 
-    /// Waits until a request in flight has its response or has failed. Waits forever if no request
-    /// is in flight. Cancel safe.
+    /// Waits until a request in flight has received its response or has failed. Waits forever if no
+    /// request is in flight. Cancel safe.
     pub async fn response(&mut self) -> Attempt {
         match self.in_flight.join_next().await {
             Some(Ok((client, attempt))) => {
@@ -160,7 +160,7 @@ impl Dispatcher {
         self.failed_at[endpoint].is_some_and(|failed_at| failed_at > time)
     }
 
-    /// Marks an endpoint as healthy: it responded, even if it refused the request.
+    /// Marks an endpoint as healthy, because it responded, even if it refused the request.
     pub fn mark_healthy(&mut self, endpoint: usize) {
         self.endpoints.mark_healthy(endpoint);
     }

@@ -250,8 +250,8 @@ impl<P: Packer> RequestLane<P> {
         batch.shares.deliver(&queued.request.events);
     }
 
-    /// Marks the first request as possibly accepted: a proxy may have sent the response after the
-    /// endpoint accepted the request.
+    /// Marks the first request as possibly accepted, because a proxy may have sent the response
+    /// after the endpoint accepted the request.
     fn mark_in_doubt(&mut self) {
         let first = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()?.front_mut());
         first.into_iter().for_each(|queued| queued.in_doubt = true);

@@ -55,8 +55,9 @@ impl<P: Packer, R: Send + 'static> LaneState<P, R> {
         }
     }
 
-    /// Stores `why`, the reason for a refusal, as the last error. Logs the reason with `text`,
-    /// which says what happens to the events, unless a refusal was logged within [`WARN_INTERVAL`].
+    /// Stores `why`, the reason for a refusal, as the last error. Logs the reason together with
+    /// `text`, which says what happens to the events, unless a refusal was logged within
+    /// [`WARN_INTERVAL`].
     pub fn warn_refusal(&mut self, endpoint: usize, text: &str, why: &str, now: Instant) {
         let answer = format!("{}: {why}", self.settings.targets[endpoint]);
         self.counters.set_last_error(&answer);
@@ -92,8 +93,8 @@ pub trait RequestFlow: Send {
     /// Returns the state common to all lanes, mutably.
     fn state_mut(&mut self) -> &mut LaneState<Self::Packer, Self::Packed>;
 
-    /// Does all work that needs no waiting. Returns when more work is due, if time alone triggers
-    /// it.
+    /// Does all work that does not need to wait. Returns the time when more work is due, if time
+    /// alone triggers it.
     fn advance(&mut self, now: Instant) -> Option<Instant>;
 
     /// Applies the result of a packer job.

@@ -93,7 +93,7 @@ struct Cause {
 pub struct KafkaLane {
     config: Arc<KafkaConfig>,
     counters: Arc<Counters>,
-    /// The feed of refused events; it tells whether a component reads them.
+    /// The feed of refused events, which tells whether a component reads them.
     feed: Arc<Feed>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,

@@ -99,7 +99,7 @@ pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     finish(settings, batching)
 }
 
-/// Returns how long the library waits for more records before it sends a batch.
+/// Returns the time for which the library waits for more records before it sends a batch.
 pub fn linger(config: &KafkaConfig) -> Duration {
     let of = |key: &str| config.options.get(key).and_then(|value| value.to_string().parse().ok());
     let ms: f64 = of("linger.ms").or_else(|| of("queue.buffering.max.ms")).unwrap_or(LINGER_MS);

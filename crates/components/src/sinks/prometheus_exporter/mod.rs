@@ -23,9 +23,9 @@ use std::sync::atomic::AtomicUsize;
 /// The series, which the lane updates and scrapes read.
 struct Series {
     exposition: Mutex<Exposition>,
-    /// Number of scrapes in progress. Series keep their positions until these are done. The counter
-    /// is outside of the lock, because the network thread must not wait for the lock. A scrape is
-    /// counted before it takes the lock for the first time.
+    /// Number of scrapes in progress. Series keep their positions until the scrapes are done. The
+    /// counter is outside of the lock, because the network thread must not wait for the lock. A
+    /// scrape is counted before it takes the lock for the first time.
     scrapes: AtomicUsize,
 }
 

@@ -160,7 +160,7 @@ pub struct RemotePacker {
     /// The sink's id, for messages.
     sink: Arc<str>,
     counters: Arc<Counters>,
-    /// The feed of refused events; it tells whether a component reads them.
+    /// The feed of refused events, which tells whether a component reads them.
     feed: Arc<Feed>,
     /// Refused events that no component reads, by reason.
     dropped: BTreeMap<&'static str, u64>,
@@ -260,8 +260,8 @@ impl RemotePacker {
         self.request(packed)
     }
 
-    /// Refuses an event: passes it on if a component reads refused events, else drops and counts
-    /// it.
+    /// Refuses an event: passes it on if a component reads refused events, otherwise drops and
+    /// counts it.
     fn refuse(&mut self, event: u32, why: Why, record: impl FnOnce() -> Record) {
         let Why { counter, reason } = why;
         if self.feed.keeps_refused() {

@@ -89,8 +89,8 @@ impl Entry {
         self.packed_ms.abs_diff(now_ms)
     }
 
-    /// Returns how long the entry is kept. A refused series is first omitted, then sent in separate
-    /// requests.
+    /// Returns the time for which the entry is kept. A refused series is first omitted, then sent
+    /// in separate requests.
     fn kept_for(&self) -> u64 {
         if matches!(self.state, State::Refused(_)) { 2 * AGE_MS } else { AGE_MS }
     }

@@ -306,8 +306,8 @@ impl Driver {
         }
     }
 
-    /// Returns whether accepted data may still be lost: the connection is new, and there are no
-    /// responses.
+    /// Returns whether accepted data may still be lost, because the connection is new and there are
+    /// no responses.
     fn is_on_probation(&self, begun: Instant) -> bool {
         self.plan.hello.is_none() && begun.elapsed() < PROBATION
     }

@@ -196,7 +196,7 @@ impl TcpLane {
         }
     }
 
-    /// Returns when the open batch is due.
+    /// Returns the time when the open batch is due.
     fn due(&mut self) -> Option<Instant> {
         // Frames in flight do not matter, because several frames are sent without waiting for a
         // response.

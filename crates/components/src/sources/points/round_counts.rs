@@ -108,8 +108,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Returns how many invalid lines are logged if they arrive individually at these times in
-    /// seconds.
+    /// Returns the number of invalid lines that are logged if they arrive individually at these
+    /// times in seconds.
     fn logged(arrivals: &[u64]) -> usize {
         let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
         let mut logged = 0;

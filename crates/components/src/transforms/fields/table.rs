@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// Parses key and value of a CSV line (RFC 4180).
+/// Parses the key and value of a CSV line (RFC 4180).
 fn parse_pair(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, rest) = unquote(line)?;
     let (value, rest) = unquote(rest.strip_prefix(b",")?)?;

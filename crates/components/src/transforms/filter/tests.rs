@@ -10,7 +10,7 @@ use millstream_testkit::{Rows, batch};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Returns lines of two files. Only the first file has the attribute `pod`; the source has `env`.
+/// Returns lines of two files. Only the first file has the `pod` attribute; the source has `env`.
 fn of(first: &str, second: &str) -> Batch {
     let rows = [
         Rows { name: "/a.log", text: first.as_bytes() },

@@ -54,8 +54,8 @@ pub fn apply(mut batch: Batch, names: &[Arc<str>], answer: Answer) -> Changed {
     Changed { batch, failed }
 }
 
-/// Returns a function that tells whether a row is in an ascending list. It must be called with
-/// ascending rows.
+/// Returns a function that tells whether a row is in an ascending list. The function must be called
+/// with ascending rows.
 fn is_listed(list: &[u32]) -> impl FnMut(usize) -> bool + '_ {
     let mut rest = list.iter().peekable();
     move |row| rest.next_if(|listed| **listed as usize == row).is_some()

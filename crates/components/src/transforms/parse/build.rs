@@ -231,7 +231,7 @@ impl Builder<'_> {
         Leef::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    /// Returns how to treat values of CEF and LEEF. `escapes` is the default of the option.
+    /// Returns the treatment of CEF and LEEF values. `escapes` is the default of the option.
     fn event_config(&self, escapes: bool) -> Result<EventConfig, OptionError> {
         let escapes = self.0.escapes.unwrap_or(escapes);
         Ok(EventConfig { escapes, null_values: self.null_values(), types: self.types()? })

@@ -120,8 +120,8 @@ impl FromStr for Emit {
     }
 }
 
-/// Parses a function call. The error says what is wrong with the arguments; it is `None` if no
-/// function has this name.
+/// Parses a function call. The error says what is wrong with the arguments; the error is `None` if
+/// no function has this name.
 fn parse(name: &str, arguments: &[&str]) -> Result<Function, Option<&'static str>> {
     let field = |arguments: &[&str]| match arguments {
         [field] => Ok((*field).to_owned()),

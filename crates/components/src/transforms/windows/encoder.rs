@@ -200,7 +200,8 @@ pub fn split(part: &[u8]) -> Option<(&[u8], impl Iterator<Item = (u64, i64)>)> {
     Some((partial, origins.map(origin)))
 }
 
-/// Returns monotonic nanoseconds. They are only used for the cost of tasks and affect no result.
+/// Returns the time of a monotonic clock in nanoseconds. The time is used only for the cost of
+/// tasks and affects no result.
 fn monotonic_ns() -> u64 {
     static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
     BEGUN.elapsed().as_nanos() as u64

@@ -545,8 +545,8 @@ impl Tasks {
         }
     }
 
-    /// Returns the time until the next check for windows to end; `None` if the end of no window
-    /// depends on time: no task has arrival-time windows, and no window is open.
+    /// Returns the time until the next check for windows to end; `None` if no window ends because
+    /// of time, which means that no task has arrival-time windows and no window is open.
     pub fn left(&self, now: Now) -> Option<Duration> {
         let has_logged = self
             .list

@@ -196,8 +196,8 @@ pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Finds bytes that are invalid in the encoding of the source. Sinks that write JSON count them,
-/// for the events of all sources upstream together.
+/// Finds bytes that are invalid in the encoding of the source. Sinks that write JSON count these
+/// bytes for all sources upstream together.
 pub fn encodings(view: &View<'_>, found: &mut Vec<Finding>) {
     let invalid = |sink: &&Pair<'_>| sink.noted(&["invalid_utf8"]);
     let is_wrong = |sink: &&Pair<'_>| is_much(invalid(sink), sink.received());

@@ -240,7 +240,7 @@ fn every_point_arrives_over_every_type_of_socket() {
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&format!("udp://{udp_at}")));
         assert_eq!(datagrams(&|buffer| udp.recv(buffer).unwrap()) as u64, sender.join().unwrap());
-        // The queue of a Unix socket holds about ten datagrams: the sender has to wait.
+        // The queue of a Unix socket holds about ten datagrams, so the sender has to wait.
         let sender = scope.spawn(|| send(&at("unixgram", "gram")));
         assert_eq!(datagrams(&|buffer| gram.recv(buffer).unwrap()) as u64, sender.join().unwrap());
         let mut text = Vec::new();

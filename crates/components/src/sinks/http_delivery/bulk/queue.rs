@@ -133,7 +133,7 @@ impl Queue {
         self.waiting.iter().any(|queued| queued.is_ready(now))
     }
 
-    /// Returns when the next pause of a request ends.
+    /// Returns the time when the next pause of a request ends.
     pub fn next_at(&self, now: Instant) -> Option<Instant> {
         self.waiting.iter().filter_map(|queued| queued.not_before.filter(|at| *at > now)).min()
     }

@@ -68,8 +68,8 @@ fn check_outage(seed: u64) {
     let begun = Instant::now();
     let hosts: Vec<_> = (0..200).map(|_| host(&mut random, begun, 5.0)).collect();
     let sent: Vec<Duration> = hosts.iter().flat_map(|(_, sent)| sent).copied().collect();
-    // From the time when the first hosts are done until only the last ones start: a pause is at
-    // most 30 s.
+    // From the time when the first hosts are done until only the last ones start, because a pause
+    // is at most 30 s.
     let (most, mean) =
         slots(&sent, OUTAGE + Duration::from_secs(3), OUTAGE + Duration::from_secs(15));
     assert!(

@@ -265,8 +265,8 @@ impl Rig {
         self.settled.iter().map(|settled| settled.refused).sum()
     }
 
-    /// Returns payload, index, record and reason of the refused events. All of them were reported
-    /// before their payloads were settled.
+    /// Returns the payload, index, record and reason of the refused events. All of them were
+    /// reported before their payloads were settled.
     fn refusals(&self) -> Vec<(u64, u32, String, &str)> {
         let of = |(settled, refused): &'_ (usize, Refused)| {
             assert!(refused.payload >= *settled as u64, "{refused:?} after {settled} payloads");

@@ -67,7 +67,7 @@ impl Rig {
         payload
     }
 
-    /// Reports a payload. The broker refuses these records of it: (run, record).
+    /// Reports a payload. The broker refuses these records of the payload: (run, record).
     fn report(&self, tag: u64, refused: &[(u32, u32)]) {
         let failure = |(run, record): &(u32, u32)| Failure {
             record: RecordId { run: *run, record: *record },
@@ -77,7 +77,7 @@ impl Rig {
         self.lane.receipts.put(Receipt { tag, failures: refused.iter().map(failure).collect() });
     }
 
-    /// Returns payload, index and record of the events that were refused since the last call.
+    /// Returns the payload, index and record of the events that were refused since the last call.
     fn refused(&mut self) -> Vec<(u64, u32, String)> {
         let of = |refused: Refused| {
             let record = String::from_utf8(refused.record.to_vec()).unwrap();

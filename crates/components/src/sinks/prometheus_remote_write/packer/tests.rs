@@ -124,7 +124,7 @@ fn dropped_events_are_counted_by_reason() {
     assert_eq!(counted.noted_events, [("label_cut", 5)].into());
 }
 
-/// Returns index, reason and metric of the events that the packer refused.
+/// Returns the index, reason and metric of the events that the packer refused.
 fn refused(packer: &mut RemotePacker) -> Vec<(u32, Cow<'static, str>, String)> {
     let of = |refusal: PackRefusal| {
         assert!(refusal.record.is_json);

@@ -15,9 +15,9 @@ const REASON_CHARS_MAX: usize = 200;
 /// State shared by the lane and the task.
 pub struct Shared {
     state: Mutex<State>,
-    /// Wakes the lane: the status may have changed.
+    /// Wakes the lane when the status may have changed.
     pub changed: Notify,
-    /// Wakes the writer: a frame is queued.
+    /// Wakes the writer when a frame is queued.
     work: Notify,
     /// Wakes the watcher after a write.
     pub work_to_watch: Notify,

@@ -105,7 +105,7 @@ impl Frames {
         Some(frame)
     }
 
-    /// Reads number and text of the next data frame; `None` at the end of the connection.
+    /// Reads the number and text of the next data frame; `None` at the end of the connection.
     pub async fn next(&mut self) -> Option<(u64, String)> {
         let frame = self.frame().await?;
         assert_eq!(frame[0], b'D');
