@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Redraw interval of the block.
 const TERMINAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of plain lines.
+/// Interval between plain lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum wait for the block to be removed at the end.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 
-/// Interval of the checks of the files with `watch: true`.
+/// Interval at which the files are checked with `watch: true`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time that the files must stay unchanged, because several may be written one after another.

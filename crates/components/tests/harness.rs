@@ -545,7 +545,7 @@ fn encode(
     payload
 }
 
-/// Returns whether no encoder has to expand the text.
+/// Returns whether no encoder needs to expand the text.
 fn is_ordinary(batch: &Batch) -> bool {
     batch.block.iter().all(|b| matches!(b, b' '..=b'~' | b'\n'))
 }

@@ -34,7 +34,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time that the client of a lasting response may read nothing while there is data to read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval of the checks of `WRITE_TIMEOUT`.
+/// Interval at which `WRITE_TIMEOUT` is checked.
 const WRITE_LOOK: Duration = Duration::from_secs(1);
 /// Maximum time for a lasting response to end at shutdown.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(250);

@@ -45,7 +45,7 @@ pub struct ProfileRequest {
 /// The response to a request for a profile.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ProfileStarted {
-    /// Number of the profile, which the client needs to end it.
+    /// Profile number, which the client needs to end the profile.
     pub id: u64,
 }
 

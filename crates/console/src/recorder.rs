@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Maximum bytes of a change of settings. Settings of all types take about 2 kB.
+/// Maximum bytes of a settings change. Settings of all types take about 2 kB.
 pub const CHANGE_BYTES_MAX: usize = 64 << 10;
 
 /// Maximum bytes of the list of chunks that a client already has: 8 bytes per chunk, and the

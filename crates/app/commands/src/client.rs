@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-/// Maximum time of a request: as long as the agent serves a connection.
+/// Maximum time for a request: the time for which the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum bytes of a response, which may contain the state of thousands of files and rules.

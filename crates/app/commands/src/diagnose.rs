@@ -33,7 +33,7 @@ const COMPLETE_SECONDS: f64 = 24.0;
 /// Maximum time to wait for the first diagnosis of a starting agent, which takes about a second.
 const FIRST_DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval of the requests for the first diagnosis.
+/// Interval between requests for the first diagnosis.
 const FIRST_DIAGNOSIS_LOOK: Duration = Duration::from_millis(100);
 
 /// Message while the agent has no diagnosis.

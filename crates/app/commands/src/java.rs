@@ -71,7 +71,7 @@ const OPTIONS: [&str; 8] =
 /// Socket that the agent sends to by default.
 const SOCKET: &str = "/run/millstream/metric.stream.sock";
 
-/// Checks the names of the options. A part without a value continues `events`.
+/// Checks the option names. A part without a value continues `events`.
 fn check(options: &str) -> Result<(), String> {
     let parts = options.split(',').filter(|part| !part.is_empty());
     let mut is_list = false;

@@ -386,7 +386,7 @@ impl State {
     }
 
     /// Returns the time when the next window with possible repeats closes. Only a full window may
-    /// have some, because counted messages wake no thread.
+    /// have repeats, because counted messages wake no thread.
     fn next_close(&self) -> Option<Instant> {
         let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);
         full.map(|window| window.opened + WINDOW).min()

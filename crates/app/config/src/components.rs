@@ -303,7 +303,7 @@ fn hash_reader(mut from: File, hasher: &mut Xxh3) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the reason why a file cannot be read, if there is one.
+/// Returns the reason why a file cannot be read; `None` if it can be read.
 fn unreadable(path: &Path) -> Option<String> {
     let opened = match path.metadata() {
         // Opening a pipe could block forever.

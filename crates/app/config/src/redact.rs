@@ -106,10 +106,10 @@ pub(crate) fn url_secrets(text: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-/// The names of options in a schema.
+/// The option names in a schema.
 #[derive(Default)]
 struct Options {
-    /// All names of options.
+    /// All option names.
     names: BTreeSet<String>,
     /// Options that are maps with names that users choose.
     free: BTreeSet<String>,

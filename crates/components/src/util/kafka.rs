@@ -156,7 +156,7 @@ pub fn token_file(sasl: Option<&Sasl>) -> Option<PathBuf> {
     sasl.and_then(|sasl| sasl.token_file.clone())
 }
 
-/// Returns the errors in addresses of brokers.
+/// Returns the errors in broker addresses.
 pub fn check_brokers(brokers: &[String]) -> Vec<OptionError> {
     let is_address = |text: &str| {
         let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());

@@ -27,7 +27,7 @@ const HEAD_BYTES: usize = 12;
 /// The position of a snapshot, as saved in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// Number of the segment.
+    /// Segment number.
     segment: u64,
     /// Committed length of the segment in bytes.
     length: u64,

@@ -81,7 +81,7 @@ fn text(event: &Event) -> String {
     Json::Object(event.clone()).to_string()
 }
 
-/// The relation of an expected event to a found one, by index.
+/// The relation of an expected event to an actual one, by index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pair {
     Same,

@@ -73,7 +73,7 @@ impl<'c> Planner<'c, '_> {
     }
 
     fn steps(&mut self) -> Vec<Step<'c>> {
-        // The format of the time was checked before.
+        // The format of the time was checked earlier.
         let begin_ns = parse_rfc3339(&self.test.now).unwrap_or_default();
         let (mut since_start, mut steps) = (EngineTime::ZERO, Vec::new());
         for (at, input) in self.test.input.list() {

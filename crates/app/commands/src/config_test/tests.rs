@@ -167,7 +167,7 @@ fn unknown_names() {
     );
 }
 
-/// The time of a test has the form of a time.
+/// The time of a test must be a valid time.
 #[test]
 fn an_invalid_time() {
     assert_eq!(

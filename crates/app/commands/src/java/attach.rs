@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Maximum time for a JVM to listen, and to load the agent.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval of the checks for the socket.
+/// Interval between checks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum bytes of an argument that a JVM accepts.

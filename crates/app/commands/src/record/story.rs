@@ -33,7 +33,7 @@ const SUCCESS: &[&str] = &["committed", "answered", "done", "stopped", "applied"
 pub struct Head {
     /// Version of the agent.
     pub version: String,
-    /// Number of the process.
+    /// Process id.
     pub pid: u32,
     /// How the run ended.
     pub end: End,

@@ -29,7 +29,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("bottleneck.json", "/api/bottleneck"),
 ];
 
-/// Maximum time of a response, and of a recording.
+/// Maximum time for a response, and for a recording.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum run time of another program.

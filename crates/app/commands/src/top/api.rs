@@ -315,7 +315,7 @@ pub enum Part<T> {
     /// Not requested yet.
     #[default]
     Unknown,
-    /// The agent does not have the route.
+    /// The agent does not provide the route.
     Missing,
     /// The response.
     Known(T),

@@ -90,7 +90,7 @@ impl Data {
         let has_failed = self.failure.take().is_some();
         let before = self.snapshot.take().filter(|_| !has_failed);
         let elapsed = self.taken.replace(now).map(|then| (now - then).as_secs_f64());
-        // A restarted agent may have a longer uptime than the previous one had.
+        // A restarted agent may have a longer uptime than the previous agent.
         let is_same_run = |seconds: &f64| {
             let difference = (elapsed.unwrap_or_default() - seconds).abs();
             *seconds > 0.0 && difference <= SLACK.0 + SLACK.1 * seconds

@@ -85,7 +85,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Restarts the agent when due, and enforces the timeout of a stop. An unexpected exit is an
+    /// Restarts the agent when due, and enforces the timeout for a stop. An unexpected exit is an
     /// error.
     pub fn look(&mut self) -> Result<(), String> {
         let failed = |error: io::Error| format!("cannot query the agent's process: {error}");

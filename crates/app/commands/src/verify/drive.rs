@@ -233,8 +233,8 @@ impl<'a> Drive<'a> {
         )
     }
 
-    /// Alternates files and rotations so that each file meets each kind. [`Drive::rest`] handles
-    /// deletions, and [`Rotation::Expire`] has separate logs.
+    /// Alternates files and rotations so that each file goes through each kind of rotation.
+    /// [`Drive::rest`] handles deletions, and [`Rotation::Expire`] has separate logs.
     fn rotate(&mut self) -> Result<(), String> {
         let is_in_turn = |kind: &Rotation| !matches!(kind, Rotation::Delete | Rotation::Expire);
         let kinds: Vec<Rotation> = self.plan.rotations.iter().copied().filter(is_in_turn).collect();

@@ -33,7 +33,7 @@ const FILES_KEPT: usize = 1;
 /// anyway, because an agent that needs longer is faulty.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 
-/// Interval of these checks.
+/// Interval between these checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How the agent exited.
@@ -104,7 +104,7 @@ struct Aging {
 }
 
 impl<'a> Expiry<'a> {
-    /// Creates the logs in `scratch`; their writers have indices from `first`.
+    /// Creates the logs in `scratch`; their writers have indices that start at `first`.
     pub fn create(
         scratch: &Path,
         first: usize,

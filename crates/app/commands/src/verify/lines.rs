@@ -1,5 +1,5 @@
 //! The lines to write. Each line can be recreated from its number, so that delivered lines are
-//! compared byte by byte and no line has to be kept.
+//! compared byte by byte and no line needs to be kept.
 
 use crate::random::{Random, mix};
 

@@ -29,7 +29,7 @@ const MARK_EVERY: Duration = Duration::from_secs(1);
 /// Place and time of a written line. It covers the lines up to the next mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// Number of the line.
+    /// Line number.
     pub number: u64,
     /// Its offset in bytes.
     pub offset: u64,

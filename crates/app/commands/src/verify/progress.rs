@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Interval of progress: on a terminal, and elsewhere.
+/// Interval between progress updates: on a terminal, and elsewhere.
 const SHOW_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
 /// Progress on standard error: a line that changes on a terminal, a new line each time elsewhere.

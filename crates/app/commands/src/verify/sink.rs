@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// Timeout of a broker's response.
+/// Timeout for a broker's response.
 const BROKER_MAX: Duration = Duration::from_secs(10);
 
 /// Time that a topic must be silent before it counts as read.
@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_millis(500);
 pub enum Target {
     /// A file.
     File(PathBuf),
-    /// A topic, with the address of a broker.
+    /// A topic, with a broker address.
     Kafka { broker: String, topic: String },
 }
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Interval of writes. All lines due by then are one append.
+/// Interval between writes. All lines that are due are written with one append.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Lines written just before a file is deleted, so that some are still unread.

@@ -100,7 +100,7 @@ where
 }
 
 /// Returns the range of an integer type by its name in schemas, because a derived schema does not
-/// always have `minimum` and `maximum`.
+/// always contain `minimum` and `maximum`.
 fn whole_range(format: &str) -> (i128, i128) {
     match format {
         "int8" => (i8::MIN.into(), i8::MAX.into()),

@@ -11,7 +11,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
     parts.collect()
 }
 
-/// The last YAML example is invalid and has exactly the printed errors; the others are valid.
+/// The last YAML example is invalid and produces exactly the printed errors; the others are valid.
 #[test]
 fn examples() {
     let examples = blocks("yaml");

@@ -223,7 +223,7 @@ fn warnings() {
     );
 }
 
-/// Settings of a process without a component are reported: its name is probably misspelled.
+/// Settings of a process without a component are reported, because its name is probably misspelled.
 #[test]
 fn unused_processes() {
     let config = good(
@@ -271,7 +271,8 @@ fn expiry() {
     }
 }
 
-/// The editors' schema has every type with its common keys, and every reference in it resolves.
+/// The editors' schema contains every type with its common keys, and every reference in it
+/// resolves.
 #[test]
 fn editor_schema() {
     let schema = schema(&TestCatalog);

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// and their errors.
 const BULK: &str = "/_bulk?filter_path=errors,items.*.status,items.*.error,error";
 
-/// Default level of gzip and zlib: twice as fast as the library's default of 6.
+/// Default gzip and zlib level, which is twice as fast as the library's default of 6.
 const FAST_LEVEL: u32 = 1;
 
 /// Options of the `elasticsearch` sink.

@@ -174,7 +174,8 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the oldest member in progress if this file is about to start one beyond the limit.
+    /// Ends the oldest member in progress if this file is about to start another member beyond the
+    /// limit.
     fn limit_members(&mut self, path: &Arc<str>) -> io::Result<()> {
         let with_member =
             self.open.iter_mut().filter(|(other, writer)| *other != path && writer.has_member());

@@ -292,7 +292,7 @@ impl Piece {
         Some((piece(first, before), piece(second, behind)))
     }
 
-    /// Calls `write` for each unit, without the line feed if the unit has one.
+    /// Calls `write` for each unit, without the line feed that may end the unit.
     fn each(&mut self, line_ends: bool, mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Vec<u8> {
         let joined = self.parts.concat();
         let mut rest = &joined[..];

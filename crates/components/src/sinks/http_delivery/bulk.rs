@@ -233,8 +233,8 @@ impl<P: BulkPacker> BulkLane<P> {
     }
 
     /// Requeues a request whose response does not count. If the response was too long, the request
-    /// is resent only rarely, because the endpoint may have the events and would only repeat the
-    /// response.
+    /// is resent only rarely, because the endpoint may have accepted the events and would only
+    /// repeat the response.
     fn unusable(
         &mut self,
         queued: QueuedRequest,

@@ -18,7 +18,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(30);
 /// State of a lane with packer `P`, whose jobs return `R`.
 pub struct LaneState<P, R> {
     pub settings: Arc<Settings>,
-    /// Name of the sink.
+    /// Sink name.
     pub sink: Arc<str>,
     pub counters: Arc<Counters>,
     /// Tells whether a component reads refused events.

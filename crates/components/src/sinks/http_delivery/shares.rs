@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// A batch's share of one payload.
 pub struct Share {
-    /// Number of the payload, counted from 0 since the lane was opened.
+    /// Payload number, counted from 0 since the lane was opened.
     payload: u64,
     /// Number of the payload's events that were sent with earlier batches.
     events_before: u32,
@@ -28,7 +28,7 @@ impl Share {
 pub struct Shares(Vec<Share>);
 
 impl Shares {
-    /// Records that the endpoint has these events.
+    /// Records that the endpoint accepted these events.
     pub fn deliver(&mut self, events: &EventSet) {
         for range in events.ranges() {
             let first = self.0.partition_point(|share| share.events.end <= range.start);

@@ -32,7 +32,7 @@ pub fn reason(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Returns whether the record failed only because another one did.
+/// Returns whether the record failed only because another record failed.
 pub fn is_consequence(code: ErrorCode) -> bool {
     use ErrorCode::{Fatal, GaplessGuarantee, OutOfOrderSequenceNumber, PurgeInflight, PurgeQueue};
     matches!(code, Fatal | GaplessGuarantee | OutOfOrderSequenceNumber | PurgeInflight | PurgeQueue)

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// Timeout of a metadata request for a topic.
+/// Timeout for a metadata request for a topic.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time without delivery reports after which an error is reported.

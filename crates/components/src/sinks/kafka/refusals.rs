@@ -9,7 +9,7 @@ use millstream_model::Refused;
 /// A shipment that was sent.
 #[derive(Clone, Copy)]
 pub struct SentShipment<'s> {
-    /// Number of the payload.
+    /// Payload number.
     pub number: u64,
     /// The shipment.
     pub shipment: &'s Shipment,

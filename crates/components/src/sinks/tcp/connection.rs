@@ -34,7 +34,7 @@ const PROBATION: Duration = Duration::from_millis(500);
 /// How long to keep reading responses after a write error.
 const READ_GRACE: Duration = Duration::from_millis(100);
 
-/// Timeout of an orderly shutdown.
+/// Timeout for an orderly shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Options of a connection.

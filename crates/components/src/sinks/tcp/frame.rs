@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A payload or batch that is sent and settled as a unit.
 pub struct Frame {
-    /// Number of the frame, counted from 1 without gaps.
+    /// Frame number, counted from 1 without gaps.
     pub number: u64,
     /// Number of events in each payload of the frame, in order.
     pub payloads: Vec<u64>,

@@ -24,7 +24,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(30);
 pub struct TcpLane {
     config: Arc<TcpConfig>,
     tls: Option<Arc<Tls>>,
-    /// Name of the sink.
+    /// Sink name.
     sink: Arc<str>,
     counters: Arc<Counters>,
     encoder: Arc<FrameEncoder>,
@@ -42,7 +42,7 @@ pub struct TcpLane {
     bytes: u64,
     /// Number of the last frame built.
     last: u64,
-    /// Number of the last frame passed to a connection. An endpoint may have it.
+    /// Number of the last frame passed to a connection. An endpoint may have received this frame.
     last_sent: u64,
     /// Settled payloads that have not been reported to the engine yet.
     settled: Vec<Settled>,

@@ -21,9 +21,9 @@ const HEAD_BYTES: usize = 1 + NUMBER_BYTES;
 pub struct Hello {
     /// Id of the lane's run, which lets the endpoint detect duplicates.
     pub session: [u8; 16],
-    /// Number of the compression, as in the specification.
+    /// Compression number, as in the specification.
     pub compression: u8,
-    /// Number of the codec, as in the specification.
+    /// Codec number, as in the specification.
     pub codec: u8,
     /// Number of the first frame that may follow.
     pub next: u64,

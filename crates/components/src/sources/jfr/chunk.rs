@@ -85,7 +85,7 @@ pub enum Step {
 
 /// State that all chunks share.
 pub struct Shared<'a> {
-    /// Settings of the source.
+    /// Source settings.
     pub settings: &'a Settings,
     /// Limits on the tags of all processes.
     pub bounds: &'a mut Bounds,

@@ -102,7 +102,7 @@ fn default_max_tag_values() -> usize {
     100
 }
 
-/// Settings of the source.
+/// Source settings.
 pub struct Settings {
     /// Patterns of recordings.
     pub include: Vec<Pattern>,

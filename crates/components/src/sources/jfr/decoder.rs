@@ -40,7 +40,7 @@ pub struct Decoder {
 
 /// Input for the decoding of events.
 pub struct DecodeCx<'a> {
-    /// Settings of the source.
+    /// Source settings.
     pub settings: &'a Settings,
     /// Tags of the process.
     pub process_tags: &'a [(&'static str, String)],

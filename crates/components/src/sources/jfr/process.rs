@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// chunk.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Names of the service in the environment and as a property. The first name that is set is used.
+/// Service names in the environment and as a property. The first name that is set is used.
 const ENVIRONMENT: [&str; 2] = ["OTEL_SERVICE_NAME", "DD_SERVICE"];
 const PROPERTIES: [&str; 2] = ["otel.service.name", "dd.service"];
 
@@ -26,7 +26,7 @@ const EVENTS: [(&str, [&str; 2]); 3] = [
 pub struct Process {
     /// Process id in the namespace of the process.
     pub pid: Option<u64>,
-    /// Name of the service.
+    /// Service name.
     pub service: Option<String>,
     /// Id of the container.
     pub container: Option<String>,
@@ -139,7 +139,7 @@ impl RecordedProcess {
         }
     }
 
-    /// Returns the name of the service, or the name of the main class or jar.
+    /// Returns the service name, or the name of the main class or jar.
     fn service(self) -> Option<String> {
         let named = self.names.into_iter().flatten().next();
         named.or_else(|| main_name(&self.arguments)).filter(|name| !name.is_empty())

@@ -129,7 +129,7 @@ impl TagSets {
         &self.sets[id.0 as usize]
     }
 
-    /// Clears the cache, because the keys of pools have other meanings from now on.
+    /// Clears the cache, because the keys of pools change their meaning.
     pub fn forget_bytes(&mut self) {
         self.cache.clear();
     }

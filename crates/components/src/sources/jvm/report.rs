@@ -61,7 +61,7 @@ impl Report {
     }
 }
 
-/// Returns the first names, and the number of the others.
+/// Returns the first names, and the number of the other names.
 fn names(of: &[String]) -> String {
     let (shown, rest) = of.split_at(of.len().min(NAMES_MAX));
     let shown = shown.join(", ");

@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of records of a chunk.
 const CHUNK_RECORDS: usize = 1024;
 
-/// Maximum time of a request to the brokers before it is repeated.
+/// Maximum time for a request to the brokers before it is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval at which the lag is updated.

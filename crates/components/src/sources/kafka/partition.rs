@@ -133,8 +133,8 @@ impl KnownOffsets {
         let wanted = resumed.unwrap_or(self.read_from);
         let was_reset = self.group < memory.and_then(|memory| memory.committed);
         let was_reset = self.group.is_some() && was_reset;
-        // The offset is beyond the end: the records were truncated, and other records got their
-        // offsets.
+        // The offset is beyond the end, because the records were truncated and other records
+        // received their offsets.
         let base = if wanted > self.end { self.first } else { wanted.max(self.first) };
         let is_known = !was_reset && wanted <= self.end;
         let checkpoints = self.own.as_ref().filter(|_| is_known).map(|(_, of)| &of[..]);

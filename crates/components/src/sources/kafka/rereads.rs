@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Maximum number of records of a chunk.
 const CHUNK_RECORDS: usize = 256;
 
-/// Maximum time of a request to the brokers before it is repeated.
+/// Maximum time for a request to the brokers before it is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time that the client stays connected without a range to read.

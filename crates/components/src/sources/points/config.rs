@@ -25,8 +25,7 @@ const TAGS_SIZE_MAX: u64 = 32 * 1024;
 /// Maximum configurable size of a name, in bytes.
 const NAME_MAX: u64 = 4 * 1024;
 
-/// Maximum size of the path of a Unix socket in bytes: the limit of the kernel without the final
-/// NUL.
+/// Maximum length of a Unix socket path in bytes: the kernel's limit without the final NUL.
 const PATH_BYTES_MAX: usize = 107;
 
 /// Largest configurable message, in bytes.

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A number with its name and labels. Names and label keys have type `N`.
+/// A number with its name and labels. Names and label keys are of type `N`.
 pub struct Number<N> {
     /// Name of the number.
     pub name: N,

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Replaces dots in the names of fields and of members of objects, at any depth. A name keeps its
-/// dots if the new name already exists in the same object.
+/// Replaces dots in field names and in member names of objects, at any depth. A name keeps its dots
+/// if the new name already exists in the same object.
 pub(super) struct ReplaceDots(pub String);
 
 /// The name of a member in the text of an object.

@@ -115,7 +115,7 @@ fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     found
 }
 
-/// Stores the parameters of a query in their columns. Returns the number of parameters beyond the
+/// Stores the query parameters in their columns. Returns the number of parameters beyond the
 /// limits.
 fn take_parameters(
     query: &[u8],

@@ -52,7 +52,7 @@ const DROPPED: &str = "filtered";
 struct Limits {
     /// Maximum number of concurrent calls.
     concurrency: usize,
-    /// Maximum time of a call.
+    /// Maximum time for a call.
     deadline: Duration,
     /// Maximum bytes of the output of a call.
     output_bytes_max: u64,

@@ -98,7 +98,7 @@ impl Redact {
         COUNTED.iter().zip(by_name).for_each(|(name, count)| out.counters.noted(name, count));
     }
 
-    /// Redacts the names of fields. A number is appended to names that become equal.
+    /// Redacts field names. A number is appended to names that become equal.
     fn rename(&self, batch: &mut Batch, out: &Outputs) {
         let new: Vec<Option<Vec<u8>>> =
             batch.fields.iter().map(|column| self.hidden_name(&column.name)).collect();

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Key that all events share whose key is beyond `keys_max`.
+/// Key shared by all events whose own key is beyond `keys_max`.
 const OVERFLOW: u64 = 0;
 
 /// The state of the transform.

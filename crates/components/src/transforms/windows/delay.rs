@@ -73,7 +73,7 @@ impl Delay {
 pub struct Delays(VecDeque<(u64, Delay)>);
 
 impl Delays {
-    /// Adds a window. Its last result has the number before `next`.
+    /// Adds a window. Its last result is numbered `next - 1`.
     pub fn push(&mut self, next: u64, delay: Delay) {
         self.0.push_back((next, delay));
     }

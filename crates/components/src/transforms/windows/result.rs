@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// Name of the tag of the group of all events beyond the limit of groups.
+/// Name of the tag that marks the overflow group, which counts all events beyond the group limit.
 const OVERFLOW: &str = "overflow";
 
-/// Names of the fields, in the order in which they appear in a result.
+/// Field names, in the order in which they appear in a result.
 static NAMES: LazyLock<[Arc<str>; 8]> = LazyLock::new(|| {
     ["name", "tags", "value", "type", "interval", "temporality", "completeness", "samples"]
         .map(Arc::from)
@@ -51,7 +51,7 @@ pub struct WindowResults<'w> {
 pub struct Group<'w> {
     pub groups: &'w Groups,
     pub group: u32,
-    /// Whether the group holds the events beyond the limit of groups.
+    /// Whether this is the overflow group, which holds the events beyond the group limit.
     pub is_overflow: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct Saved {
 
 /// A window in a snapshot.
 pub struct SavedWindow {
-    /// Number of the definition.
+    /// Definition number.
     pub definition: u32,
     pub end_ns: i64,
     pub groups: Groups,
@@ -157,8 +157,8 @@ pub fn rewrite_snapshot(frames: &[u8]) -> Option<Vec<u8>> {
     Some(frame.0)
 }
 
-/// Returns the empty tables of a window: one for its groups, and one for the events beyond their
-/// limit.
+/// Returns the empty tables of a window: one for its groups, and one for the events beyond the
+/// group limit.
 pub fn tables(definition: &Definition, layout: &Arc<Layout>) -> (Groups, Groups) {
     let groups = Groups::new(layout.clone(), definition.group_by.len(), definition.groups_max);
     (groups, Groups::new(layout.clone(), 0, 1))

@@ -94,7 +94,7 @@ pub struct EndedWindow {
     /// Number of the definition in snapshots.
     task: u32,
     pub window: Window,
-    /// Number of groups whose results were produced. The group beyond the limit comes last.
+    /// Number of groups whose results were produced. The overflow group comes last.
     pub emitted: u64,
     pub completeness: f64,
     pub delay: Delay,
@@ -181,7 +181,7 @@ impl Window {
 }
 
 impl EndedWindow {
-    /// Returns the number of groups, including the group beyond the limit.
+    /// Returns the number of groups, including the overflow group.
     pub fn len(&self) -> u64 {
         (self.window.groups.len() + self.window.overflow.len()) as u64
     }

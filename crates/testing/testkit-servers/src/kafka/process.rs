@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
 use tempfile::TempDir;
 
-/// Timeout of a tool in seconds.
+/// Timeout for a tool in seconds.
 const TOOL_TIMEOUT_SECONDS: &str = "90";
 
 /// The folder where `scripts/servers` installs the broker.

@@ -44,7 +44,7 @@ impl Written {
 }
 
 impl Kafka {
-    /// Writes records to a topic and waits until the broker has them.
+    /// Writes records to a topic and waits until the broker has stored them.
     pub fn write(&self, topic: &str, records: impl IntoIterator<Item = Written>) {
         let mut client = self.client(Listener::Plaintext);
         client.set("linger.ms", "2").set("enable.idempotence", "true");

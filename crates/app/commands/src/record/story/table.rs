@@ -12,7 +12,7 @@ impl Table {
         Table { heading: heading.iter().map(|cell| (*cell).to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row, which has as many cells as the heading.
+    /// Adds a row with as many cells as the heading.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }

@@ -183,7 +183,7 @@ impl Peers {
     }
 }
 
-/// Waits of a component for another one.
+/// Waits of a component for another component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitTally {
     /// Number of waits.

@@ -38,7 +38,7 @@ struct OpenBatch {
 pub struct QueuedRequest {
     /// Id in a header, the same for each attempt.
     pub id: String,
-    /// Number of the batch.
+    /// Batch number.
     batch: u64,
     /// The request.
     pub request: Request,
@@ -50,7 +50,7 @@ pub struct QueuedRequest {
 
 /// Work for the packer on some events of a request.
 pub struct Repair {
-    /// Number of the batch.
+    /// Batch number.
     pub batch: u64,
     /// The request that the endpoint did not accept as a whole.
     pub request: Request,
@@ -210,7 +210,7 @@ impl Queue {
         Some(queued.repair(Action::Divide(Division { again, refused })))
     }
 
-    /// Records that the endpoint has the events of a request, except for the failures.
+    /// Records that the endpoint accepted the events of a request, except for the failures.
     fn deliver(&mut self, number: u64, events: &EventSet, failures: &[Failure]) {
         let Some(batch) = self.batch(number) else { return };
         if failures.is_empty() {
@@ -275,7 +275,7 @@ impl Queue {
 
 /// A repair that is done.
 pub struct Repaired {
-    /// Number of the batch.
+    /// Batch number.
     pub batch: u64,
     backoff: Backoff,
 }

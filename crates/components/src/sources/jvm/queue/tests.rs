@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Time that a thread has for an action that should happen immediately.
+/// Time limit for an action that should happen immediately on a thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time for which a thread that should wait is watched.

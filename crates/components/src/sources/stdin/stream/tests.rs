@@ -67,7 +67,7 @@ fn backpressure_stops_the_stream_without_loss() {
     assert_eq!(run.got, [(0, b"a".to_vec()), (2, b"b".to_vec())]);
 }
 
-/// A stream with more empty lines than a batch may have rows loses no line.
+/// A stream with more empty lines than the row limit of a batch loses no line.
 #[test]
 fn empty_lines_fill_batches_up_to_their_limit() {
     let mut run = Run::new(100, LongLine::Truncate);
