@@ -1,7 +1,7 @@
 //! The components of Millstream: one folder each, and the registry that lists them.
 //!
-//! This is a separate crate so that the engine, console and store build and are tested without any
-//! component.
+//! A separate crate because it cuts a dependency: engine, console and store build and are tested
+//! without any component.
 
 #![forbid(unsafe_code)]
 

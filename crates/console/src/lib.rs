@@ -1,6 +1,6 @@
 //! The HTTP interface of the agent: metrics, health, diagnoses and snapshots.
 //!
-//! This is a separate crate because no other crate needs the HTTP server.
+//! A separate crate because it cuts a dependency: no other crate needs the HTTP server.
 //!
 //! A TCP listener and a Unix socket in the data folder, the *control socket*, serve the same
 //! routes. Over TCP, most routes need a token, and the console refuses requests that a foreign web

@@ -1,9 +1,8 @@
 //! The commands of the program, and the code that they share with the agent.
 //!
-//! This is a separate crate because it is a tool with separate tests. The program parses the
-//! command line and runs the agent. Functions that only the program can provide, such as building
-//! components or parsing the command line of another process, are passed to the commands that need
-//! them.
+//! A separate crate because it is a tool with separate tests. The program parses the command line
+//! and runs the agent. Functions that only the program can provide, such as building components or
+//! parsing the command line of another process, are passed to the commands that need them.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! The configuration: from YAML files to checked settings, with every error at its position.
 //!
-//! This is a separate crate so that fuzz targets can use it without the program.
+//! A separate crate because it cuts a dependency: fuzz targets use it without the program.
 //!
 //! `files` reads a file, `parse` builds a tree with positions, `replace` substitutes variables,
 //! `merge` joins all files, `globals` and `components` check the keys through `check`, and `topology`

@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! This is a separate crate so that pure crates can take and print seeds without `testkit`, which
-//! needs the model and a runtime.
+//! A separate crate because it cuts a dependency: pure crates take and print seeds without
+//! `testkit`, which needs the model and a runtime.
 
 #![forbid(unsafe_code)]
 

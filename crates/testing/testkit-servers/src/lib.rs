@@ -2,7 +2,7 @@
 //! Toxiproxy as separate processes; HTTP and framed TCP servers and an HTTP proxy in the test
 //! process; and certificates for all of them.
 //!
-//! This is a separate crate so that only tests that start a server build the clients.
+//! A separate crate because it cuts a dependency: only tests that start a server build the clients.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! A test harness for components: fake sources and sinks, a manually driven engine side of a
 //! source, and functions that build and check batches. For tests and benchmarks only.
 //!
-//! This is a separate crate so that tests of the core build without the clients of real servers,
-//! which are in `testkit-servers`.
+//! A separate crate because it cuts a dependency: tests of the core build without the clients of
+//! real servers, which are in `testkit-servers`.
 
 #![forbid(unsafe_code)]
 
