@@ -229,8 +229,8 @@ impl Changes {
             changed: Vec::new(),
             removed: Vec::new(),
         };
-        let find = |config: &'_ Config, of: &Component| {
-            config.components.iter().find(|c| (c.kind, &c.id) == (of.kind, &of.id)).cloned()
+        let find = |config: &'_ Config, wanted: &Component| {
+            config.components.iter().find(|c| (c.kind, &c.id) == (wanted.kind, &wanted.id)).cloned()
         };
         for component in &next.components {
             match find(running, component) {

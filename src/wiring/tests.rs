@@ -13,7 +13,7 @@ fn load(text: &str) -> Config {
 
 #[test]
 fn compressors_that_exceed_the_memory_limit_are_rejected_with_the_amount_needed() {
-    let of = |memory: &str| {
+    let refusal = |memory: &str| {
         let sink = "{ type: file, inputs: [app], path: /o/a.zst, compression: zstd, compression_level: 19 }";
         let text = format!(
             "limits: {{ memory: {memory}, threads: 1 }}\nsources: {{ app: {{ type: generate }} }}\n\
@@ -22,10 +22,10 @@ fn compressors_that_exceed_the_memory_limit_are_rejected_with_the_amount_needed(
         );
         refused(&load(&text))
     };
-    let told = of("64MiB").unwrap();
+    let told = refusal("64MiB").unwrap();
     assert!(told.contains("the compressors and groups of one, two take 24MiB"), "{told}");
     assert!(told.contains("raise limits.memory to 96MiB, or lower compression_level"), "{told}");
-    assert_eq!(of("96MiB"), None);
+    assert_eq!(refusal("96MiB"), None);
 }
 
 /// Returns a configuration with an operator and a JVM that cannot start.
@@ -39,9 +39,9 @@ fn with_operator(memory: &str) -> String {
 
 #[test]
 fn a_jvm_without_enough_memory_is_refused_before_it_starts() {
-    let of = |memory: &str| refused(&load(&with_operator(memory))).unwrap();
-    assert!(of("2GiB").contains("/no/java"), "{}", of("2GiB"));
-    let told = of("64MiB");
+    let refusal = |memory: &str| refused(&load(&with_operator(memory))).unwrap();
+    assert!(refusal("2GiB").contains("/no/java"), "{}", refusal("2GiB"));
+    let told = refusal("64MiB");
     assert!(told.contains("but limits.memory is 64MiB; raise limits.memory"), "{told}");
     let other = "transforms: { other: { type: jvm, inputs: [clean], language: groovy, mode: process, process: team, script: 'drop()' }, ";
     let config = with_operator("64MiB").replace("transforms: { ", other);

@@ -89,7 +89,7 @@ fn write(
     checkpoints(text, &engine.checkpoints);
     jvm(text, sections);
     jvm_processes(text, &sections.jvm_processes);
-    sections.collectors.iter().for_each(|of| collectors::metrics(text, of));
+    sections.collectors.iter().for_each(|snapshot| collectors::metrics(text, snapshot));
     agent(text, engine, version, config);
     process_figures(text, process);
 }
@@ -290,7 +290,8 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
 fn jvm(text: &mut Text<'_>, sections: &Sections) {
     let inside = sections.jvm.iter().map(|jvm| (None, jvm));
     let processes = sections.jvm_processes.iter();
-    let others = processes.filter_map(|of| Some((Some(("process", &*of.name)), of.jvm.as_ref()?)));
+    let others = processes
+        .filter_map(|process| Some((Some(("process", &*process.name)), process.jvm.as_ref()?)));
     let jvms: Vec<_> = inside.chain(others).collect();
     if jvms.is_empty() {
         return;

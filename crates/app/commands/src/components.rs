@@ -35,7 +35,7 @@ pub fn inputs(config: &Config, component: &Component) -> Vec<Input> {
             .components
             .iter()
             .find(|c| c.id == id)
-            .and_then(|of| of.decoded.outputs().iter().position(|output| output == name));
+            .and_then(|found| found.decoded.outputs().iter().position(|output| output == name));
         (id.to_owned(), if name.is_empty() { 0 } else { index.map_or(0, |i| i + 1) })
     };
     component.inputs.iter().map(resolve).collect()

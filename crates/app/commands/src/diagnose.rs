@@ -121,10 +121,10 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Clie
 /// Returns the components downstream of each source: sinks from the diagnosis, and readers from a
 /// snapshot, which an older agent does not provide.
 fn behind(snapshot: &Value, diagnosis: &Value) -> Behind {
-    let ids = |of: &Value| list(of).iter().map(text).map(str::to_owned).collect::<Vec<_>>();
+    let ids = |item: &Value| list(item).iter().map(text).map(str::to_owned).collect::<Vec<_>>();
     let components = list(&snapshot["components"]).iter();
     let readers: BTreeMap<&str, Vec<String>> =
-        components.map(|of| (text(&of["id"]), ids(&of["readers"]))).collect();
+        components.map(|component| (text(&component["id"]), ids(&component["readers"]))).collect();
     let of_source = |source: &Value| {
         let id = text(&source["source"]);
         let mut next = readers.get(id).cloned().unwrap_or_default();
@@ -161,14 +161,15 @@ fn keep(diagnosis: &mut Value, ids: &[String], behind: &Behind) -> Result<(), St
 /// Describes an unknown id, with the ids that exist.
 fn unknown_id(diagnosis: &Value, behind: &Behind, id: &str) -> String {
     let all = list(&diagnosis["sources"]);
-    let sources: BTreeSet<&str> = all.iter().map(|of| text(&of["source"])).collect();
-    let sinks: BTreeSet<&str> = all.iter().flat_map(|of| list(&of["sinks"])).map(text).collect();
+    let sources: BTreeSet<&str> = all.iter().map(|source| text(&source["source"])).collect();
+    let sinks: BTreeSet<&str> =
+        all.iter().flat_map(|source| list(&source["sinks"])).map(text).collect();
     let transforms = behind.values().flatten().map(String::as_str);
     let transforms: BTreeSet<&str> = transforms.filter(|id| !sinks.contains(id)).collect();
     let names: Vec<&str> = [&sources, &transforms, &sinks].into_iter().flatten().copied().collect();
     let like = suggest::nearest(id, &names);
     let like = like.map_or(String::new(), |like| format!("; did you mean `{like}`?"));
-    let listed = |of: BTreeSet<&str>| of.into_iter().collect::<Vec<_>>().join(", ");
+    let listed = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
     let [sources, transforms, sinks] = [sources, transforms, sinks].map(listed);
     let known = format!("sources: {sources}; transforms: {transforms}; sinks: {sinks}");
     format!("no source, transform or sink is named `{id}`{like} ({known})")
@@ -179,7 +180,7 @@ const WORST_FIRST: [&str; 5] = ["late", "degraded", "starting", "idle", "healthy
 
 /// Sorts the sources by status, the worst first, and by id.
 fn sort(diagnosis: &mut Value) {
-    let rank = |of: &Value| WORST_FIRST.iter().position(|status| of["status"] == *status);
+    let rank = |source: &Value| WORST_FIRST.iter().position(|status| source["status"] == *status);
     if let Some(sources) = diagnosis["sources"].as_array_mut() {
         sources.sort_by(|a, b| (rank(a), text(&a["source"])).cmp(&(rank(b), text(&b["source"]))));
     }
@@ -335,7 +336,10 @@ mod tests {
         let behind = behind(&snapshot, &diagnosis);
         keep(&mut diagnosis, &ids, &behind)?;
         sort(&mut diagnosis);
-        Ok(list(&diagnosis["sources"]).iter().map(|of| text(&of["source"]).to_owned()).collect())
+        Ok(list(&diagnosis["sources"])
+            .iter()
+            .map(|source| text(&source["source"]).to_owned())
+            .collect())
     }
 
     #[test]

@@ -95,8 +95,8 @@ fn check(options: &str) -> Result<(), String> {
 /// Reports on standard error that no receiver exists yet.
 fn note_socket(target: &Target, options: &str) {
     let value = |key: &str| {
-        let of = |part: &'_ str| part.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
-        options.split(',').find_map(of)
+        let value = |part: &'_ str| part.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
+        options.split(',').find_map(value)
     };
     let socket = value("socket").unwrap_or_else(|| SOCKET.to_owned());
     if value("udp").is_none() && !target.sees(Path::new(&socket)) {

@@ -190,8 +190,8 @@ fn meta(entry: &Entry) -> Value {
 }
 
 impl Buffer {
-    fn sum(&self, of: fn(&SegmentInfo) -> u64) -> u64 {
-        self.segments.iter().map(of).sum()
+    fn sum(&self, number: fn(&SegmentInfo) -> u64) -> u64 {
+        self.segments.iter().map(number).sum()
     }
 
     fn oldest_ms(&self) -> Option<i64> {
@@ -311,9 +311,9 @@ mod tests {
 
     #[test]
     fn an_age_has_two_units() {
-        let of = [(-5, "0s"), (999, "0s"), (59_000, "59s"), (61_000, "1m1s")];
+        let cases = [(-5, "0s"), (999, "0s"), (59_000, "59s"), (61_000, "1m1s")];
         let more = [(3_600_000, "1h0m"), (90_000_000, "1d1h"), (8_640_000_000, "100d0h")];
-        for (ms, expected) in of.into_iter().chain(more) {
+        for (ms, expected) in cases.into_iter().chain(more) {
             assert_eq!(age(ms), expected);
         }
     }

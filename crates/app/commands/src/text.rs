@@ -245,13 +245,17 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        let of = |numbers: &[f64]| numbers.iter().map(|n| short(*n)).collect::<Vec<_>>().join(" ");
-        assert_eq!(of(&[0.0, 0.4, 7.0, 999.4, 1234.0, 45_600.0, 1e6]), "0 0.4 7 999 1.2k 45.6k 1M");
+        let shown =
+            |numbers: &[f64]| numbers.iter().map(|n| short(*n)).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            shown(&[0.0, 0.4, 7.0, 999.4, 1234.0, 45_600.0, 1e6]),
+            "0 0.4 7 999 1.2k 45.6k 1M"
+        );
         assert_eq!((bytes(512.0), bytes(1536.0), bytes(1e12)).1, "1.5KiB");
-        let of =
+        let shown =
             |numbers: &[f64]| numbers.iter().map(|n| seconds(*n)).collect::<Vec<_>>().join(" ");
         assert_eq!(
-            of(&[0.0, 0.44, 12.5, 320.0, 11_400.0, 352_800.0]),
+            shown(&[0.0, 0.44, 12.5, 320.0, 11_400.0, 352_800.0]),
             "0s 0.4s 12s 5m20s 3h10m 4d2h"
         );
     }

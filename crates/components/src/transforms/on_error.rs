@@ -119,7 +119,7 @@ impl Failed {
     fn reasons(&self) -> Vec<(&'static str, u64)> {
         let mut reasons: Vec<(&'static str, u64)> = Vec::new();
         for (_, reason) in &self.rows {
-            match reasons.iter_mut().find(|(of, _)| of == reason) {
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
                 Some((_, count)) => *count += 1,
                 None => reasons.push((reason, 1)),
             }
@@ -133,7 +133,7 @@ impl Failed {
             let cell = column.push(CellKind::Text, reason.as_bytes());
             self.rows
                 .iter()
-                .filter(|(_, of)| *of == reason)
+                .filter(|(_, other)| *other == reason)
                 .for_each(|(row, _)| column.set(*row, cell));
         }
         for (row, words) in &self.words {

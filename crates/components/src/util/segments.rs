@@ -64,7 +64,9 @@ impl Segments {
         let next = place.unwrap_or_default().next;
         let place = match &read {
             Ok(()) => place.unwrap_or_default(),
-            Err(_) => Place { segment: place.map_or(0, |of| of.segment), next, ..Place::default() },
+            Err(_) => {
+                Place { segment: place.map_or(0, |saved| saved.segment), next, ..Place::default() }
+            }
         };
         let segments = Segments { folder: folder.to_path_buf(), file: None, place };
         match &read {

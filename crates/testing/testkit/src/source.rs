@@ -132,7 +132,7 @@ impl Source for MemorySource {
         // A returning sink keeps its old place in the store.
         let stays =
             |sink: SinkIndex| sinks.iter().any(|new| new.0 == sink && self.sinks.contains(new));
-        self.handed.iter_mut().for_each(|of| of.retain(|(sink, _)| stays(*sink)));
+        self.handed.iter_mut().for_each(|positions| positions.retain(|(sink, _)| stays(*sink)));
         let (records, _) = self.store.origins().expect("the store can be read");
         let (kept_sinks, new_sinks): (Vec<_>, Vec<_>) =
             sinks.iter().partition(|sink| self.sinks.contains(sink));
@@ -142,8 +142,9 @@ impl Source for MemorySource {
             }
 
             let record = records.iter().find(|record| record.id == origin.id);
-            let checkpoint =
-                |id: &str| record?.checkpoints.iter().find(|(of, _)| of == id).map(|(_, at)| *at);
+            let checkpoint = |id: &str| {
+                record?.checkpoints.iter().find(|(sink, _)| sink == id).map(|(_, at)| *at)
+            };
             let position = |(sink, id): &&(SinkIndex, String)| (*sink, checkpoint(id).unwrap_or(0));
             let new_sinks: Vec<(SinkIndex, u64)> = new_sinks.iter().map(position).collect();
             new_sinks.iter().for_each(|(sink, at)| self.ledger.join(origin.id, *sink, *at));
@@ -160,7 +161,7 @@ impl MemorySource {
         let (records, _) = self.store.origins().expect("the store can be read");
         let record = records.iter().find(|record| record.id == id);
         let checkpoint = |sink: &str| {
-            let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
+            let found = record.and_then(|r| r.checkpoints.iter().find(|(id, _)| id == sink));
             found.map_or(0, |(_, offset)| *offset)
         };
         let checkpoints: Vec<(SinkIndex, u64)> = self
@@ -176,7 +177,7 @@ impl MemorySource {
 
     /// Returns the checkpoint of a sink at the origin's last revocation.
     fn handed(&self, index: usize, sink: SinkIndex) -> u64 {
-        let checkpoint = self.handed[index].iter().find(|(of, _)| *of == sink);
+        let checkpoint = self.handed[index].iter().find(|(known, _)| *known == sink);
         checkpoint.map_or(0, |(_, offset)| *offset)
     }
 

@@ -142,7 +142,8 @@ impl OriginStore for MemoryStore {
 
     fn committed(&self, origin: OriginId) -> io::Result<Vec<(String, u64)>> {
         let state = self.lock();
-        let checkpoints = state.stored.get(&origin).into_iter().flat_map(|of| &of.checkpoints);
+        let checkpoints =
+            state.stored.get(&origin).into_iter().flat_map(|record| &record.checkpoints);
         Ok(checkpoints.map(|(sink, offset)| (sink.clone(), *offset)).collect())
     }
 

@@ -175,7 +175,7 @@ fn missing_secret_and_certificate_files_are_reported() {
 
 #[test]
 fn a_wildcard_address_conflicts_with_its_port_on_every_interface() {
-    let of = |api: &str, listen: &str| {
+    let conflicts = |api: &str, listen: &str| {
         let text = format!(
             "api: {{ listen: '{api}' }}\nsources: {{ app: {{ type: host_metrics }} }}\n\
              sinks: {{ page: {{ type: prometheus_exporter, inputs: [app], listen: '{listen}' }} }}\n"
@@ -189,7 +189,7 @@ fn a_wildcard_address_conflicts_with_its_port_on_every_interface() {
         ("127.0.0.1:7878", "[::]:7878"),
         ("[::1]:7878", "[::]:7878"),
     ] {
-        assert_eq!(of(api, listen), 1, "{api} and {listen}");
+        assert_eq!(conflicts(api, listen), 1, "{api} and {listen}");
     }
     for (api, listen) in [
         ("127.0.0.1:7878", "0.0.0.0:9598"),
@@ -197,7 +197,7 @@ fn a_wildcard_address_conflicts_with_its_port_on_every_interface() {
         ("[::1]:7878", "0.0.0.0:7878"),
         ("127.0.0.1:0", "0.0.0.0:9598"),
     ] {
-        assert_eq!(of(api, listen), 0, "{api} and {listen}");
+        assert_eq!(conflicts(api, listen), 0, "{api} and {listen}");
     }
 }
 

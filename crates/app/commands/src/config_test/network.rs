@@ -136,7 +136,7 @@ impl<'n> Play<'n> {
             .components
             .iter()
             .zip(&counters)
-            .map(|(of, counters)| Op::new(of, network, counters));
+            .map(|(component, counters)| Op::new(component, network, counters));
         let ops = ops.collect::<Result<Vec<Op>, _>>()?;
         let made = vec![Vec::new(); count];
         Ok(Play { network, ops, counters, made, said: Vec::new(), has_panicked: false })

@@ -184,12 +184,12 @@ fn find(config: &Config, name: &str) -> Option<(usize, usize)> {
 
 /// Returns the names of all outputs: `id` and `id.output`.
 fn outputs(config: &Config) -> Vec<String> {
-    let of = |component: &Component| {
+    let names = |component: &Component| {
         let side =
             side_outputs(component).into_iter().map(|output| format!("{}.{output}", component.id));
         std::iter::once(component.id.clone()).chain(side).collect::<Vec<_>>()
     };
-    config.components.iter().flat_map(of).collect()
+    config.components.iter().flat_map(names).collect()
 }
 
 /// Returns the side outputs of a component. A sink has none, because it delivers nothing in a test.

@@ -153,14 +153,14 @@ fn shape(args: &MetricsArgs) -> Result<Shape, String> {
 fn mix(protocol: Protocol, text: &str) -> Result<Vec<(Type, u64)>, String> {
     let one = |part: &str| {
         let (name, share) = part.split_once(':').unwrap_or((part, "1"));
-        let of = protocol.types().iter().find(|of| of.name == name).ok_or_else(|| {
-            let known: Vec<&str> = protocol.types().iter().map(|of| of.name).collect();
+        let kind = protocol.types().iter().find(|known| known.name == name).ok_or_else(|| {
+            let known: Vec<&str> = protocol.types().iter().map(|known| known.name).collect();
             format!("{name:?} is not a type; choose from {}", known.join(", "))
         })?;
         let share = share.parse::<u32>().map_err(|_| {
             format!("{share:?} is not a share; use a whole number, for example {name}:70")
         })?;
-        Ok((*of, u64::from(share)))
+        Ok((*kind, u64::from(share)))
     };
     let mix = text.split(',').map(|part| one(part.trim())).collect::<Result<Vec<_>, String>>()?;
     match mix.iter().any(|(_, share)| *share > 0) {

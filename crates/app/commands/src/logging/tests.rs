@@ -86,8 +86,8 @@ fn a_list_is_written_whole_and_its_repeats_are_counted() {
     drop(handle);
     let lines = memory.lines();
     for n in 0..50 {
-        let of = lines.iter().filter(|line| line.ends_with(&format!("list  fault {n}"))).count();
-        assert_eq!(of, WINDOW_LINES_MAX as usize, "{n}: {lines:?}");
+        let count = lines.iter().filter(|line| line.ends_with(&format!("list  fault {n}"))).count();
+        assert_eq!(count, WINDOW_LINES_MAX as usize, "{n}: {lines:?}");
     }
     assert_eq!(lines.iter().filter(|line| line.contains("5 more like this")).count(), 50);
 }

@@ -249,17 +249,17 @@ mod tests {
 
     #[test]
     fn names_of_functions_are_readable() {
-        let of = |symbol: &str| function(symbol);
+        let named = |symbol: &str| function(symbol);
         assert_eq!(
-            of("_RNvNtCs1234_4core3fmt5write"),
+            named("_RNvNtCs1234_4core3fmt5write"),
             ("core::fmt::write".to_owned(), FrameKind::Rust)
         );
         assert_eq!(
-            of("_ZN4core3fmt5write17h0123456789abcdefE"),
+            named("_ZN4core3fmt5write17h0123456789abcdefE"),
             ("core::fmt::write".to_owned(), FrameKind::Rust)
         );
-        assert_eq!(of("_ZN3foo3barEi"), ("foo::bar(int)".to_owned(), FrameKind::C));
-        assert_eq!(of("rd_kafka_poll"), ("rd_kafka_poll".to_owned(), FrameKind::C));
-        assert_eq!(of("{closure#0}"), ("{closure#0}".to_owned(), FrameKind::Rust));
+        assert_eq!(named("_ZN3foo3barEi"), ("foo::bar(int)".to_owned(), FrameKind::C));
+        assert_eq!(named("rd_kafka_poll"), ("rd_kafka_poll".to_owned(), FrameKind::C));
+        assert_eq!(named("{closure#0}"), ("{closure#0}".to_owned(), FrameKind::Rust));
     }
 }

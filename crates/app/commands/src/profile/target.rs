@@ -144,12 +144,13 @@ mod tests {
 
     #[test]
     fn the_name_says_the_format() {
-        let of = |name: &str| Target::new(Some(Path::new(name)), None).map(|target| target.format);
-        assert_eq!(of("a.html"), Ok(ProfileFormat::Html));
-        assert_eq!(of("x/a.pb.gz"), Ok(ProfileFormat::Pprof));
-        assert_eq!(of("a.jfr"), Ok(ProfileFormat::Jfr));
-        assert_eq!(of("-"), Ok(ProfileFormat::Collapsed));
-        assert!(of("a.gz").unwrap_err().contains("--format"));
+        let format =
+            |name: &str| Target::new(Some(Path::new(name)), None).map(|target| target.format);
+        assert_eq!(format("a.html"), Ok(ProfileFormat::Html));
+        assert_eq!(format("x/a.pb.gz"), Ok(ProfileFormat::Pprof));
+        assert_eq!(format("a.jfr"), Ok(ProfileFormat::Jfr));
+        assert_eq!(format("-"), Ok(ProfileFormat::Collapsed));
+        assert!(format("a.gz").unwrap_err().contains("--format"));
         let named = Target::new(Some(Path::new("a.gz")), Some(ProfileFormat::Svg)).unwrap();
         assert_eq!(named.format, ProfileFormat::Svg);
     }

@@ -140,8 +140,8 @@ impl Live {
     }
 
     fn is_same_run(&self, snapshot: &Snapshot) -> bool {
-        let of = |snapshot: &Snapshot| (snapshot.pid(), snapshot.clock().start_ticks);
-        of(snapshot) == of(&self.first)
+        let identity = |snapshot: &Snapshot| (snapshot.pid(), snapshot.clock().start_ticks);
+        identity(snapshot) == identity(&self.first)
     }
 
     fn finish(self, target: &Target) -> Result<(), Failure> {

@@ -21,7 +21,8 @@ pub struct Missing {
 impl Missing {
     /// Returns the missing data since the start of a run.
     pub fn of(snapshot: &Snapshot, reader: &Reader) -> Missing {
-        let over = |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|of| of.1 > 0);
+        let over =
+            |kind: EventKind| Some((kind, snapshot.over_rate(kind))).filter(|pair| pair.1 > 0);
         Missing {
             lost_chunks: reader.lost_chunks(),
             without_space: snapshot.without_space(),

@@ -111,10 +111,10 @@ mod tests {
 
     #[test]
     fn the_name_says_the_format() {
-        let of = |name: &str| target(Some(name), None, true).0;
-        assert_eq!((of("a.jfr"), of("a.txt")), (Format::Jfr, Format::Text));
-        assert_eq!((of("x/a.jsonl"), of("a.json")), (Format::Jsonl, Format::Jsonl));
-        assert_eq!(of("-"), Format::Text);
+        let format = |name: &str| target(Some(name), None, true).0;
+        assert_eq!((format("a.jfr"), format("a.txt")), (Format::Jfr, Format::Text));
+        assert_eq!((format("x/a.jsonl"), format("a.json")), (Format::Jsonl, Format::Jsonl));
+        assert_eq!(format("-"), Format::Text);
         assert_eq!(target(Some("a.log"), Some(Format::Jsonl), false).0, Format::Jsonl);
         let error = Target::new(Some(Path::new("a.log")), None, false).unwrap_err();
         assert!(error.contains("a.log") && error.contains("--format"), "{error}");

@@ -327,7 +327,7 @@ pub fn time(clock: &Clock, ticks: u64) -> String {
 /// Returns a period in one or two units.
 pub fn period(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
-    let of = |unit: u64, name: &str| {
+    let in_unit = |unit: u64, name: &str| {
         let (whole, part) = (ns / unit, ns % unit * 100 / unit);
         match whole {
             0..10 => format!("{whole}.{part:02}{name}"),
@@ -337,9 +337,9 @@ pub fn period(ns: u64) -> String {
     };
     match ns {
         0..1_000 => format!("{ns}ns"),
-        1_000..1_000_000 => of(1_000, "us"),
-        1_000_000..1_000_000_000 => of(1_000_000, "ms"),
-        _ if seconds < 60 => of(1_000_000_000, "s"),
+        1_000..1_000_000 => in_unit(1_000, "us"),
+        1_000_000..1_000_000_000 => in_unit(1_000_000, "ms"),
+        _ if seconds < 60 => in_unit(1_000_000_000, "s"),
         _ if seconds < 3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
         _ if seconds < 86_400 => format!("{}h{}m", seconds / 3_600, seconds / 60 % 60),
         _ => format!("{}d{}h", seconds / 86_400, seconds / 3_600 % 24),

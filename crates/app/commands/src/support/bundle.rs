@@ -262,7 +262,7 @@ mod tests {
         bundle.add(name, content);
         bundle.hide([secret.to_owned()]);
         bundle.finish();
-        let content = bundle.entries.into_iter().find(|(of, _)| of == name);
+        let content = bundle.entries.into_iter().find(|(entry, _)| entry == name);
         let missing = bundle.missing.into_iter().map(|(name, why)| format!("{name}: {why}"));
         (content.map(|(_, content)| content), missing.collect())
     }

@@ -112,7 +112,7 @@ impl Route {
     /// Returns the events that left through an output but have not reached all of its readers.
     fn owed(&self, component: &str, output: usize, left: Rows, stages: &[Stage]) -> Rows {
         let outputs = self.outputs.get(component);
-        let readers = outputs.and_then(|outputs| outputs.get(output)).map(|of| &of.readers);
+        let readers = outputs.and_then(|outputs| outputs.get(output)).map(|found| &found.readers);
         let missing = readers.into_iter().flatten().map(|reader| {
             let entered = stages.iter().filter(|stage| *stage.component == **reader);
             entered.fold(left, |missing, stage| missing.without(stage.input))

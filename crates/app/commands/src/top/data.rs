@@ -103,7 +103,7 @@ impl Data {
         self.cpu = None;
         if let (Some(before), Some(seconds)) = (before, seconds) {
             self.rates = rates(&before.value, &next.value, seconds);
-            let cpu = |of: &Snapshot| of.cpu_seconds;
+            let cpu = |snapshot: &Snapshot| snapshot.cpu_seconds;
             let spent = cpu(&next.value).zip(cpu(&before.value)).map(|(now, then)| now - then);
             self.cpu = spent.filter(|spent| *spent >= 0.0).map(|spent| spent / seconds);
         }
@@ -146,26 +146,30 @@ impl Data {
 }
 
 fn rates(before: &Snapshot, next: &Snapshot, seconds: f64) -> BTreeMap<(String, String), Rates> {
-    let key = |of: &Component| (of.kind.clone(), of.id.clone());
-    let known: BTreeMap<_, _> = before.components.iter().map(|of| (key(of), of)).collect();
-    let pairs = next.components.iter().filter_map(|of| Some((known.get(&key(of))?, of)));
+    let key = |component: &Component| (component.kind.clone(), component.id.clone());
+    let known: BTreeMap<_, _> =
+        before.components.iter().map(|component| (key(component), component)).collect();
+    let pairs = next
+        .components
+        .iter()
+        .filter_map(|component| Some((known.get(&key(component))?, component)));
     pairs.map(|(before, next)| (key(next), rates_of(before, next, seconds))).collect()
 }
 
 /// Computes rates. A lower counter was reset, for example because a reload replaced the component.
 fn rates_of(before: &Component, next: &Component, seconds: f64) -> Rates {
-    let rate = |of: fn(&Component) -> u64| {
-        let more = of(next).checked_sub(of(before))?;
+    let rate = |total: fn(&Component) -> u64| {
+        let more = total(next).checked_sub(total(before))?;
         Some(more as f64 / seconds)
     };
-    let sent_bytes = rate(|of| of.sent_bytes);
-    let received_bytes = rate(|of| of.received_bytes);
+    let sent_bytes = rate(|component| component.sent_bytes);
+    let received_bytes = rate(|component| component.received_bytes);
     Rates {
-        received: rate(|of| of.received_events),
-        sent: rate(|of| of.sent_events),
+        received: rate(|component| component.received_events),
+        sent: rate(|component| component.sent_events),
         bytes: if next.sent_bytes > 0 { sent_bytes } else { received_bytes },
-        errors: rate(|of| of.errors.values().sum()),
-        dropped: rate(|of| of.dropped_events.values().sum()),
+        errors: rate(|component| component.errors.values().sum()),
+        dropped: rate(|component| component.dropped_events.values().sum()),
     }
 }
 

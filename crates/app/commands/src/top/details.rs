@@ -42,7 +42,7 @@ fn add(lines: &mut Vec<Line>, name: &str, value: &str) {
 }
 
 fn component(data: &Data, row: &Row, lines: &mut Vec<Line>) {
-    let is_it = |of: &&Component| format!("{} {}", of.kind, of.id) == row.key;
+    let is_it = |other: &&Component| format!("{} {}", other.kind, other.id) == row.key;
     let Some(component) = data.components().iter().find(is_it) else { return };
     if let Some(error) = &component.error {
         bad(lines, &format!("error: {error}"));
@@ -58,8 +58,9 @@ fn component(data: &Data, row: &Row, lines: &mut Vec<Line>) {
     }
     bottleneck(data, &component.id, lines);
     let all = list(data.snapshot.as_ref().map(|snapshot| &snapshot.json["components"]));
-    let is_it =
-        |of: &&Value| of["id"] == component.id.as_str() && of["kind"] == component.kind.as_str();
+    let is_it = |other: &&Value| {
+        other["id"] == component.id.as_str() && other["kind"] == component.kind.as_str()
+    };
     values(all.iter().find(is_it), lines);
 }
 
@@ -72,13 +73,13 @@ fn failures(data: &Data, component: &Component, lines: &mut Vec<Line>) {
     let found = data.finding(&component.id).filter(|_| component.kind == "source");
     let causes = found.into_iter().flat_map(|found| std::iter::once(found).chain(&found.also));
     let named: Vec<&str> = causes.filter_map(|found| found.component.as_deref()).collect();
-    let is_behind = |of: &Component| {
-        let has_lag = component.sinks.iter().any(|sink| sink.sink == of.id);
-        has_lag || named.contains(&of.id.as_str())
+    let is_behind = |other: &Component| {
+        let has_lag = component.sinks.iter().any(|sink| sink.sink == other.id);
+        has_lag || named.contains(&other.id.as_str())
     };
-    let is_meant = |of: &&Component| {
-        let is_it = of.id == component.id && of.kind == component.kind;
-        of.kind == "sink" && (is_it || is_behind(of))
+    let is_meant = |other: &&Component| {
+        let is_it = other.id == component.id && other.kind == component.kind;
+        other.kind == "sink" && (is_it || is_behind(other))
     };
     for sink in data.components().iter().filter(is_meant) {
         let Some(failure) = &sink.failure else { continue };
@@ -134,13 +135,13 @@ fn bottleneck(data: &Data, id: &str, lines: &mut Vec<Line>) {
 }
 
 fn file<'a>(data: &'a Data, row: &Row) -> Option<&'a Value> {
-    let is_it = |of: &&Value| key(&of["source"], &of["file_id"]) == row.key;
+    let is_it = |file: &&Value| key(&file["source"], &file["file_id"]) == row.key;
     list(data.files.as_ref().map(|files| &files.json["files"])).iter().find(is_it)
 }
 
 fn unreadable<'a>(data: &'a Data, row: &Row) -> Option<&'a Value> {
-    let is_it = |of: &&Value| {
-        let text = |name: &str| of[name].as_str().unwrap_or_default();
+    let is_it = |file: &&Value| {
+        let text = |name: &str| file[name].as_str().unwrap_or_default();
         unreadable_key(text("source"), text("path")) == row.key
     };
     list(data.files.as_ref().map(|files| &files.json["unreadable"])).iter().find(is_it)

@@ -145,15 +145,15 @@ impl Canvas<'_> {
         let bold = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
         self.line(y, "", bold);
         let texts = fitted.iter().map(|(column, columns)| {
-            let of = table.columns[*column];
+            let definition = table.columns[*column];
             let mark = match sort.is_reversed {
                 _ if sort.column != Some(*column) => "",
                 true => "^",
                 false => "v",
             };
-            let text = text::cut(&format!("{}{mark}", of.name), *columns);
+            let text = text::cut(&format!("{}{mark}", definition.name), *columns);
             let blanks = " ".repeat(columns.saturating_sub(text::width(&text)));
-            if of.is_number { blanks + &text } else { text + &blanks }
+            if definition.is_number { blanks + &text } else { text + &blanks }
         });
         self.cells(y, fitted, texts, bold);
     }

@@ -37,7 +37,7 @@ async fn measure(client: &Client, interval: Duration) -> Result<Data, String> {
 
 /// Returns a table with all columns, and numbers without units.
 fn lines(table: &Table) -> String {
-    let headings: Vec<String> = table.columns.iter().map(|of| of.name.to_owned()).collect();
+    let headings: Vec<String> = table.columns.iter().map(|column| column.name.to_owned()).collect();
     let rows = table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.exact()).collect());
     let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or(0);

@@ -278,8 +278,8 @@ mod tests {
             Value::Ranked(0, "z".to_owned()),
             Value::Count(1.0),
         ];
-        let sorted = |of: fn(&Value) -> bool| {
-            let mut sorted: Vec<&Value> = values.iter().filter(|value| of(value)).collect();
+        let sorted = |select: fn(&Value) -> bool| {
+            let mut sorted: Vec<&Value> = values.iter().filter(|value| select(value)).collect();
             sorted.sort_by(|a, b| a.order(b));
             sorted.iter().map(|value| value.shown()).collect::<Vec<_>>().join(" ")
         };

@@ -92,22 +92,22 @@ fn components(data: &Data) -> Table {
     Table { columns: COMPONENTS, rows, note: None }
 }
 
-fn of_component(data: &Data, of: &Component) -> Row {
-    let rates = data.rates(of);
-    let lag = of.sinks.iter().map(|sink| sink.lag).max();
-    let lag_seconds = of.sinks.iter().filter_map(|sink| sink.lag_seconds).reduce(f64::max);
-    let buffer = of.buffer_bytes.map(|bytes| bytes as f64);
-    let (status, cause) = status(data, of);
+fn of_component(data: &Data, component: &Component) -> Row {
+    let rates = data.rates(component);
+    let lag = component.sinks.iter().map(|sink| sink.lag).max();
+    let lag_seconds = component.sinks.iter().filter_map(|sink| sink.lag_seconds).reduce(f64::max);
+    let buffer = component.buffer_bytes.map(|bytes| bytes as f64);
+    let (status, cause) = status(data, component);
     Row {
-        key: format!("{} {}", of.kind, of.id),
+        key: format!("{} {}", component.kind, component.id),
         cells: vec![
-            text(&of.id),
-            text(&of.type_name),
-            text(&of.kind),
+            text(&component.id),
+            text(&component.type_name),
+            text(&component.kind),
             Value::of(rates.received, Value::Count),
             Value::of(rates.sent, Value::Count),
             mb_per_second(rates.bytes),
-            Value::of(of.utilization_ratio, Value::Share),
+            Value::of(component.utilization_ratio, Value::Share),
             Value::of(lag.map(|lag| lag as f64), Value::Bytes),
             Value::of(lag_seconds, Value::Seconds),
             Value::of(rates.errors, Value::Count),
@@ -116,41 +116,43 @@ fn of_component(data: &Data, of: &Component) -> Row {
             status,
             cause,
         ],
-        level: level(data, of),
+        level: level(data, component),
     }
 }
 
 /// Returns the status of a source from the diagnosis, or whether a sink fails, with the cause.
-fn status(data: &Data, of: &Component) -> (Value, Value) {
+fn status(data: &Data, component: &Component) -> (Value, Value) {
     let ranked = |status: &str| {
-        let rank = STATUSES.iter().position(|of| *of == status).unwrap_or(STATUSES.len());
+        let rank = STATUSES.iter().position(|known| *known == status).unwrap_or(STATUSES.len());
         Value::Ranked(rank as u8, status.to_owned())
     };
     let cause = |cause: Option<&str>| cause.map_or(Value::None, text);
-    let refusal = data.refusal(&of.id);
-    match (of.kind.as_str(), data.finding(&of.id), &of.failure, refusal) {
+    let refusal = data.refusal(&component.id);
+    match (component.kind.as_str(), data.finding(&component.id), &component.failure, refusal) {
         ("source", Some(found), ..) => (ranked(&found.status), cause(found.cause.as_deref())),
         ("sink", _, Some(failure), _) => (ranked("failing"), cause(Some(&failure.kind))),
         ("sink", .., Some(refusal)) => (ranked("failing"), cause(refusal.cause.as_deref())),
-        ("sink", ..) if of.error.is_some() => (ranked("failing"), Value::None),
+        ("sink", ..) if component.error.is_some() => (ranked("failing"), Value::None),
         _ => (Value::None, Value::None),
     }
 }
 
-fn level(data: &Data, of: &Component) -> Level {
-    let status = match of.kind.as_str() {
-        "source" => data.finding(&of.id).map(|finding| finding.status.as_str()),
+fn level(data: &Data, component: &Component) -> Level {
+    let status = match component.kind.as_str() {
+        "source" => data.finding(&component.id).map(|finding| finding.status.as_str()),
         _ => None,
     };
-    let has_error =
-        of.error.is_some() || of.disk_buffer.as_ref().is_some_and(|buffer| buffer.error.is_some());
+    let has_error = component.error.is_some()
+        || component.disk_buffer.as_ref().is_some_and(|buffer| buffer.error.is_some());
     let has_rate = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
     match status {
         _ if has_error => Level::Bad,
-        _ if of.kind == "sink" && data.refusal(&of.id).is_some() => Level::Bad,
+        _ if component.kind == "sink" && data.refusal(&component.id).is_some() => Level::Bad,
         Some("late") => Level::Bad,
         Some("degraded") => Level::Warning,
-        _ if has_rate(data.rates(of).errors) || !of.unreadable.is_empty() => Level::Warning,
+        _ if has_rate(data.rates(component).errors) || !component.unreadable.is_empty() => {
+            Level::Warning
+        }
         _ => Level::Good,
     }
 }
@@ -187,7 +189,7 @@ fn files(data: &Data) -> Table {
         total.1 += 1;
     }
     // Files that are not listed also have a rate.
-    for source in data.components().iter().filter(|of| of.kind == "source") {
+    for source in data.components().iter().filter(|component| component.kind == "source") {
         if let (Some(total), Some(rate)) = (totals.get_mut(&*source.id), data.rates(source).bytes) {
             total.0 = total.0.max(rate);
         }
@@ -201,17 +203,17 @@ fn files(data: &Data) -> Table {
     Table { columns: FILES, rows, note }
 }
 
-fn of_unreadable(of: &Unreadable) -> Row {
+fn of_unreadable(unreadable: &Unreadable) -> Row {
     Row {
-        key: unreadable_key(&of.source, &of.path),
+        key: unreadable_key(&unreadable.source, &unreadable.path),
         cells: vec![
-            Value::Path(of.path.clone()),
-            text(&of.source),
+            Value::Path(unreadable.path.clone()),
+            text(&unreadable.source),
             Value::None,
             Value::None,
             Value::None,
             Value::None,
-            Value::Text(format!("unreadable: {}", of.reason)),
+            Value::Text(format!("unreadable: {}", unreadable.reason)),
             Value::None,
         ],
         level: Level::Bad,
@@ -262,19 +264,19 @@ const SERIES: &[Column] = &[
 
 fn series(data: &Data) -> Table {
     let with_series = data.components().iter().filter(|component| component.series.is_some());
-    let row = |of: &Component| {
-        let rates = data.rates(of);
+    let row = |component: &Component| {
+        let rates = data.rates(component);
         Row {
-            key: format!("{} {}", of.kind, of.id),
+            key: format!("{} {}", component.kind, component.id),
             cells: vec![
-                text(&of.id),
-                text(&of.type_name),
-                count(of.series),
+                text(&component.id),
+                text(&component.type_name),
+                count(component.series),
                 Value::of(rates.received, Value::Count),
                 Value::of(rates.sent, Value::Count),
                 Value::of(rates.dropped, Value::Count),
             ],
-            level: level(data, of),
+            level: level(data, component),
         }
     };
     let rows: Vec<Row> = with_series.map(row).collect();
@@ -350,7 +352,7 @@ fn memory(data: &Data) -> Table {
     rows.extend(snapshot.jvm_processes.iter().map(of_process));
     for component in &snapshot.components {
         rows.extend(component.held.as_ref().map(|held| of_held(&component.id, held)));
-        rows.extend(component.disk_buffer.as_ref().map(|of| of_buffer(&component.id, of)));
+        rows.extend(component.disk_buffer.as_ref().map(|buffer| of_buffer(&component.id, buffer)));
     }
     Table { columns: MEMORY, rows, note: None }
 }

@@ -158,8 +158,8 @@ impl Report<'_> {
         shown.map(|kind| format!("{} {}", kind.name(), count(kind))).collect::<Vec<_>>().join(", ")
     }
 
-    fn sum(&self, of: impl Fn(&Written) -> u64) -> u64 {
-        self.done.written.iter().map(of).sum()
+    fn sum(&self, number: impl Fn(&Written) -> u64) -> u64 {
+        self.done.written.iter().map(number).sum()
     }
 
     /// Returns the place and time of a written line: the mark before it, and the lines from there.

@@ -316,7 +316,7 @@ impl SinkComponent for ElasticsearchConfig {
             _ if self.id.0.is_event_id() => Some(Id::Event),
             _ => Some(Id::Template(self.id.0.clone())),
         };
-        let text = |template: &Option<TextTemplate>| template.as_ref().map(|of| of.0.clone());
+        let text = |template: &Option<TextTemplate>| template.as_ref().map(|inner| inner.0.clone());
         let action = Action {
             op_type: self.op_type,
             index,

@@ -132,7 +132,7 @@ impl RoutingEncoder {
             for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
                 for row in begin..end {
                     let (index, complete) = match last {
-                        Some((of, found)) if self.template.is_same(batch, of, row) => found,
+                        Some((other, found)) if self.template.is_same(batch, other, row) => found,
                         _ => {
                             name.clear();
                             let complete = self.template.render(batch, segment, row, &mut name);

@@ -244,15 +244,18 @@ mod tests {
 
     #[test]
     fn the_content_type_matches_the_body_unless_configured() {
-        let of = |options: Value| {
+        let content_type = |options: Value| {
             let settings = serde_json::from_value::<HttpConfig>(options).unwrap().settings();
             settings.headers["content-type"].to_str().unwrap().to_owned()
         };
-        assert_eq!(of(json!({ "uri": "http://h/" })), "application/x-ndjson");
-        assert_eq!(of(json!({ "uri": "http://h/", "framing": "json_array" })), "application/json");
+        assert_eq!(content_type(json!({ "uri": "http://h/" })), "application/x-ndjson");
+        assert_eq!(
+            content_type(json!({ "uri": "http://h/", "framing": "json_array" })),
+            "application/json"
+        );
         let blocks = json!({ "uri": "http://h/", "encoding": { "codec": "msgpack" } });
-        assert_eq!(of(blocks), "application/msgpack");
+        assert_eq!(content_type(blocks), "application/msgpack");
         let own = json!({ "uri": "http://h/", "headers": { "Content-Type": "text/csv" }, "encoding": { "codec": "text" } });
-        assert_eq!(of(own), "text/csv");
+        assert_eq!(content_type(own), "text/csv");
     }
 }

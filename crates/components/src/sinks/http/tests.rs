@@ -82,9 +82,9 @@ fn each_framing_separates_events() {
     assert_eq!(pack(Framing::Length, "text", text), "\0\0\0\x03one\0\0\0\0\0\0\0\x05three");
     assert_eq!(pack(Framing::None, "text", text), "onethree");
     let lines = pack(Framing::Newline, "json", text);
-    let of =
+    let message =
         |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["message"].clone();
-    assert_eq!(lines.lines().map(of).collect::<Vec<_>>(), ["one", "", "three"]);
+    assert_eq!(lines.lines().map(message).collect::<Vec<_>>(), ["one", "", "three"]);
     let array: Vec<serde_json::Value> =
         serde_json::from_str(&pack(Framing::JsonArray, "json", text)).unwrap();
     assert_eq!(
@@ -157,12 +157,12 @@ fn a_payload_is_cut_into_full_bodies() {
 
 #[test]
 fn a_payload_is_cut_by_bytes_unless_nothing_fits() {
-    let of = || encoded("text", "0123456789\na\nb\nc\n");
+    let payload = || encoded("text", "0123456789\na\nb\nc\n");
     let capacity = |bytes, is_empty| Capacity { bytes, events: 100, is_empty };
-    let full = bodies(&cut_up(format(Framing::Newline), of(), capacity(4, true)));
+    let full = bodies(&cut_up(format(Framing::Newline), payload(), capacity(4, true)));
     assert_eq!(full, [("0123456789\n".to_owned(), 1), ("a\nb\n".into(), 2), ("c\n".into(), 1)]);
     assert!(
-        HttpPacker::cut(&of(), capacity(4, false)).is_none(),
+        HttpPacker::cut(&payload(), capacity(4, false)).is_none(),
         "the long line waits for the next batch"
     );
 }
@@ -299,7 +299,10 @@ fn the_bodies_of_a_payload_from_disk_are_those_of_the_original() {
             let format = BodyFormat { line_ends: codec != "msgpack", ..format(*framing) };
             let bodies = |payload| {
                 let requests = cut_up(format, taken(payload), three);
-                requests.iter().map(|of| (of.body.concat(), of.events.len())).collect::<Vec<_>>()
+                requests
+                    .iter()
+                    .map(|request| (request.body.concat(), request.events.len()))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(bodies(&read), bodies(&original), "{codec} {framing:?}");
         }

@@ -190,11 +190,14 @@ mod tests {
     }
 
     /// Cuts payloads whose events are ten bytes each; other payloads are a single event.
-    fn cut(of: &EncodedPayload, capacity: Capacity) -> Option<(EncodedPayload, EncodedPayload)> {
+    fn cut(whole: &EncodedPayload, capacity: Capacity) -> Option<(EncodedPayload, EncodedPayload)> {
         let events = capacity.events.min(capacity.bytes / 10).max(u64::from(capacity.is_empty));
-        let is_cut = of.bytes == 10 * of.events && events > 0 && events < of.events;
+        let is_cut = whole.bytes == 10 * whole.events && events > 0 && events < whole.events;
         is_cut.then(|| {
-            (payload(10 * events, events), payload(of.bytes - 10 * events, of.events - events))
+            (
+                payload(10 * events, events),
+                payload(whole.bytes - 10 * events, whole.events - events),
+            )
         })
     }
 

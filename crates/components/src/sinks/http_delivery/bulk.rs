@@ -259,10 +259,10 @@ impl<P: BulkPacker> BulkLane<P> {
         failures: &[Failure],
         now: Instant,
     ) -> Result<(), DeliverError> {
-        let of = |judgement| failures.iter().filter(move |of| of.judgement == judgement);
+        let judged = |judgement| failures.iter().filter(move |item| item.judgement == judgement);
         let events = queued.events();
-        if let Some(first) = of(Judgement::Refused).next() {
-            let count = of(Judgement::Refused).count() as u64;
+        if let Some(first) = judged(Judgement::Refused).next() {
+            let count = judged(Judgement::Refused).count() as u64;
             let is_read = self.state.feed.keeps_refused();
             self.state.counters.error("refused");
             if !is_read {
@@ -271,7 +271,7 @@ impl<P: BulkPacker> BulkLane<P> {
             let text = refused_text(count, is_read);
             self.state.warn_refusal(sent.endpoint, &text, &first.reason, now);
         }
-        if of(Judgement::Later).next().is_some() {
+        if judged(Judgement::Later).next().is_some() {
             self.concurrency.overloaded(sent.started, now);
         } else {
             let is_large = events >= self.state.settings.batch.events / 2
@@ -280,8 +280,8 @@ impl<P: BulkPacker> BulkLane<P> {
         }
         let again = [(Judgement::Blocked, "blocked"), (Judgement::Later, "throttled")];
         for (judgement, kind) in again {
-            if let Some(first) = of(judgement).next() {
-                let count = of(judgement).count();
+            if let Some(first) = judged(judgement).next() {
+                let count = judged(judgement).count();
                 let text = format!("{count} of {events} events are resent: {}", first.reason);
                 return Err(self.error(sent, kind, &text));
             }

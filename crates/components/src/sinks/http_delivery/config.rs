@@ -256,11 +256,11 @@ pub fn check_proxy(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<OptionEr
 /// Describes the proxies that the component uses for its targets, for operators.
 pub fn proxies(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<String> {
     let choice = ProxyChoice::parse(proxy).unwrap_or_default();
-    let of = |target: &Arc<Target>| {
+    let describe = |target: &Arc<Target>| {
         let proxy = choice.of(target).ok()??;
         Some(format!("{target} through the proxy {proxy} ({})", proxy.named_by))
     };
-    targets.iter().filter_map(of).collect()
+    targets.iter().filter_map(describe).collect()
 }
 
 /// Returns the errors in configured headers, under the `headers` option of the component.
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_configured_header_replaces_the_agents_own() {
-        let of = |headers: &[(&str, &str)]| {
+        let agents = |headers: &[(&str, &str)]| {
             let headers =
                 headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let settings = Settings::new(
@@ -318,7 +318,7 @@ mod tests {
             let agents = settings.headers.get_all("user-agent").iter();
             agents.map(|agent| agent.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        assert!(of(&[])[0].starts_with("millstream/"));
-        assert_eq!(of(&[("User-Agent", "mine"), ("X-Tenant", "a")]), ["mine"]);
+        assert!(agents(&[])[0].starts_with("millstream/"));
+        assert_eq!(agents(&[("User-Agent", "mine"), ("X-Tenant", "a")]), ["mine"]);
     }
 }

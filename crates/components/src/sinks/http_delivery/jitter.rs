@@ -156,14 +156,14 @@ mod tests {
 
     #[test]
     fn the_window_is_a_third_of_the_period_or_as_configured() {
-        let of = |text: &str| serde_json::from_value::<Jitter>(json!(text)).unwrap();
+        let parse = |text: &str| serde_json::from_value::<Jitter>(json!(text)).unwrap();
         let hosts = || (0..1000).map(|n| format!("host{n}"));
         let longest = |jitter: Jitter| hosts().map(|host| jitter.delay(&host, TEN)).max().unwrap();
-        assert!(longest(of("auto")) < TEN / 3 && longest(of("auto")) > TEN * 3 / 10);
-        assert_eq!(longest(of("0s")), Duration::ZERO);
+        assert!(longest(parse("auto")) < TEN / 3 && longest(parse("auto")) > TEN * 3 / 10);
+        assert_eq!(longest(parse("0s")), Duration::ZERO);
         let of_a_day = |host: String| Jitter::Auto.delay(&host, Duration::from_secs(86_400));
         assert!(hosts().map(of_a_day).max().unwrap() <= AUTO_MAX);
-        assert!(longest(of("60s")) > Duration::from_secs(59));
+        assert!(longest(parse("60s")) > Duration::from_secs(59));
         for bad in ["", "1", "never", "-1s"] {
             assert!(serde_json::from_value::<Jitter>(json!(bad)).is_err(), "{bad}");
         }
@@ -193,26 +193,26 @@ mod tests {
         let metric = [("name", "1"), ("value", "1"), ("interval", "10"), ("type", "counter")];
         let at_most = Jitter::Auto.delay("here", TEN);
         let delay = at_most.as_nanos() as i64;
-        let of = |end, fields: &[(&str, &str)]| {
+        let hold = |end, fields: &[(&str, &str)]| {
             let hold = Jitter::Auto.hold(&batch(end, fields));
             assert!(hold.is_none_or(|hold| hold.at_most == at_most));
             hold.map(|hold| hold.until_ns)
         };
-        assert_eq!(of(1000, &metric), Some(1_000_000_000_000 + delay));
-        assert_eq!(of(990, &metric), Some(990_000_000_000 + delay));
-        assert_eq!(of(5000, &metric), Some(1_000_000_000_000 + delay), "a clock that is ahead");
-        assert_eq!(of(1000, &[]), None);
-        assert_eq!(of(1000, &metric[..2]), None);
+        assert_eq!(hold(1000, &metric), Some(1_000_000_000_000 + delay));
+        assert_eq!(hold(990, &metric), Some(990_000_000_000 + delay));
+        assert_eq!(hold(5000, &metric), Some(1_000_000_000_000 + delay), "a clock that is ahead");
+        assert_eq!(hold(1000, &[]), None);
+        assert_eq!(hold(1000, &metric[..2]), None);
         assert_eq!(Jitter::Over(Duration::ZERO).hold(&batch(1000, &metric)), None);
     }
 
     #[test]
     fn a_log_with_the_column_names_of_a_metric_is_not_delayed() {
         let named = [("name", "1"), ("value", "1"), ("interval", "86400"), ("type", "job")];
-        let of = |fields: &[(&str, &str)]| Jitter::Auto.hold(&batch(1000, fields));
-        assert_eq!((of(&named), of(&named[..3])), (None, None));
+        let hold = |fields: &[(&str, &str)]| Jitter::Auto.hold(&batch(1000, fields));
+        assert_eq!((hold(&named), hold(&named[..3])), (None, None));
         for kind in ["counter", "gauge", "distribution"] {
-            assert!(of(&[named[0], named[1], named[2], ("type", kind)]).is_some(), "{kind}");
+            assert!(hold(&[named[0], named[1], named[2], ("type", kind)]).is_some(), "{kind}");
         }
     }
 

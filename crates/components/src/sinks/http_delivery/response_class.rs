@@ -145,24 +145,26 @@ mod tests {
 
     #[test]
     fn every_status_has_a_class() {
-        let of = |status| response_class(&response(status, None, ""), SystemTime::UNIX_EPOCH);
+        let class = |status| response_class(&response(status, None, ""), SystemTime::UNIX_EPOCH);
         assert!(
-            [200, 201, 202, 204, 299].iter().all(|status| of(*status) == ResponseClass::Delivered)
+            [200, 201, 202, 204, 299]
+                .iter()
+                .all(|status| class(*status) == ResponseClass::Delivered)
         );
         let later = [408, 425, 429, 500, 502, 503, 504, 507, 520];
-        assert!(later.iter().all(|status| of(*status) == ResponseClass::Later(Pause::Backoff)));
+        assert!(later.iter().all(|status| class(*status) == ResponseClass::Later(Pause::Backoff)));
         assert!(
             [400, 422]
                 .iter()
-                .all(|status| of(*status) == ResponseClass::Refused { too_large: false })
+                .all(|status| class(*status) == ResponseClass::Refused { too_large: false })
         );
-        assert_eq!(of(413), ResponseClass::Refused { too_large: true });
-        assert_eq!(of(415), ResponseClass::UnsupportedFormat);
+        assert_eq!(class(413), ResponseClass::Refused { too_large: true });
+        assert_eq!(class(415), ResponseClass::UnsupportedFormat);
         let slow = [
             100, 300, 301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 410, 418, 451, 501, 505,
             999,
         ];
-        assert!(slow.iter().all(|status| of(*status) == ResponseClass::Misconfigured));
+        assert!(slow.iter().all(|status| class(*status) == ResponseClass::Misconfigured));
     }
 
     #[test]
@@ -181,9 +183,9 @@ mod tests {
 
     #[test]
     fn a_refused_single_event_is_not_reported_as_split() {
-        let of = |events| refusal(events, false);
-        assert!(of(1).contains("it is dropped") && !of(1).contains("split"));
-        assert!(of(7).contains("7 events") && of(7).contains("splits the request"));
+        let text = |events| refusal(events, false);
+        assert!(text(1).contains("it is dropped") && !text(1).contains("split"));
+        assert!(text(7).contains("7 events") && text(7).contains("splits the request"));
         assert!(refusal(7, true).contains("rejected") && !refusal(7, true).contains("dropped"));
     }
 

@@ -43,8 +43,8 @@ impl Shares {
 
     /// Returns an event of the batch in the form that the engine expects.
     pub fn refused(&self, event: u32, reason: String, record: Record) -> Option<Refused> {
-        let of = self.0.partition_point(|share| share.events.end <= event);
-        let share = self.0.get(of)?;
+        let index = self.0.partition_point(|share| share.events.end <= event);
+        let share = self.0.get(index)?;
         let Record { bytes: record, is_json } = record;
         let event = share.events_before + event.checked_sub(share.events.start)?;
         Some(Refused { payload: share.payload, event, reason, record, is_json })

@@ -64,7 +64,10 @@ fn memory(run: &Run) -> u64 {
         .headers
         .iter()
         .map(|(name, value)| HEADER_BYTES + name.as_bytes().len() + value.capacity());
-    let ids = run.id_header.as_ref().map_or(0, |of| of.ids.capacity() + 4 * of.ends.capacity());
+    let ids = run
+        .id_header
+        .as_ref()
+        .map_or(0, |header| header.ids.capacity() + 4 * header.ends.capacity());
     let records = run.records.capacity() * size_of::<Record>();
     (size_of::<Run>() + records + key + ids + headers.sum::<usize>()) as u64
 }

@@ -515,8 +515,8 @@ fn take_unknown_topics(
         return Vec::new();
     }
     let all = || {
-        let records = |(run, of): (usize, &Run)| {
-            (0..of.records.len())
+        let records = |(run, entry): (usize, &Run)| {
+            (0..entry.records.len())
                 .map(move |record| RecordId { run: run as u32, record: record as u32 })
         };
         shipment.runs.iter().enumerate().flat_map(records).collect()
@@ -598,7 +598,8 @@ impl Lane for KafkaLane {
 
     // Do not process reports here, because the events that they refuse must be returned first.
     fn settled(&mut self) -> Vec<Settled> {
-        let throttled = self.client.as_ref().map_or(Duration::ZERO, |of| of.take_throttled());
+        let throttled =
+            self.client.as_ref().map_or(Duration::ZERO, |client| client.take_throttled());
         if !throttled.is_zero() {
             self.counters.waited("broker_quota", throttled);
         }

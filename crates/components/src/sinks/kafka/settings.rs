@@ -101,8 +101,10 @@ pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
 
 /// Returns the time for which the library waits for more records before it sends a batch.
 pub fn linger(config: &KafkaConfig) -> Duration {
-    let of = |key: &str| config.options.get(key).and_then(|value| value.to_string().parse().ok());
-    let ms: f64 = of("linger.ms").or_else(|| of("queue.buffering.max.ms")).unwrap_or(LINGER_MS);
+    let option =
+        |key: &str| config.options.get(key).and_then(|value| value.to_string().parse().ok());
+    let ms: f64 =
+        option("linger.ms").or_else(|| option("queue.buffering.max.ms")).unwrap_or(LINGER_MS);
     Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
 }
 

@@ -228,12 +228,12 @@ mod tests {
 
     #[test]
     fn other_quantiles_cannot_be_exposed() {
-        let of = |quantiles: &[f64]| {
+        let built = |quantiles: &[f64]| {
             let config = serde_json::json!({ "quantiles": quantiles });
             let config: PrometheusExporterConfig = serde_json::from_value(config).unwrap();
             config.build().unwrap()
         };
-        let (two, one) = (of(&[0.5, 1.0]), of(&[0.5]));
+        let (two, one) = (built(&[0.5, 1.0]), built(&[0.5]));
         assert_ne!(two.payload_format(), one.payload_format());
         let payload = payload(&Distributions::Summary(vec![0.5, 1.0]));
         assert!(reread(&payload, &*one).is_err() && reread(&payload, &*two).is_ok());

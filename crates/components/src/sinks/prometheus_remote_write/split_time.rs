@@ -68,7 +68,7 @@ mod tests {
     const NOW: i64 = 1_700_000_000_000;
 
     /// Returns the newest period of gauges with these times, relative to now, and intervals.
-    fn newest(of: &[(i64, f64)]) -> Option<Period> {
+    fn newest(gauges: &[(i64, f64)]) -> Option<Period> {
         let metric = |(time_ms, interval): &(i64, f64)| Metric {
             name: b"g",
             tags: b"{}",
@@ -78,7 +78,7 @@ mod tests {
             time_ns: (NOW + time_ms) * 1_000_000,
             interval: *interval,
         };
-        let metrics: Vec<Metric<'_>> = of.iter().map(metric).collect();
+        let metrics: Vec<Metric<'_>> = gauges.iter().map(metric).collect();
         let (routing, _) = encoded(&metrics, &Distributions::Native);
         Period::newest(rows_of(&Some(routing)).unwrap().rows().iter(), NOW)
     }
@@ -87,9 +87,9 @@ mod tests {
     fn the_newest_end_and_the_shortest_interval_count() {
         assert_eq!(newest(&[]), None);
         assert_eq!(newest(&[(-1, 0.0)]), None, "no interval is known");
-        let of = |end, interval_ms| Some(Period { end_ms: NOW + end, interval_ms });
-        assert_eq!(newest(&[(-30_000, 60.0), (-5000, 15.0), (-1, 0.0)]), of(-5000, 15_000));
-        assert_eq!(newest(&[(9000, 1.0)]), of(0, PERIOD_MIN_MS), "it is not in the future");
+        let period = |end, interval_ms| Some(Period { end_ms: NOW + end, interval_ms });
+        assert_eq!(newest(&[(-30_000, 60.0), (-5000, 15.0), (-1, 0.0)]), period(-5000, 15_000));
+        assert_eq!(newest(&[(9000, 1.0)]), period(0, PERIOD_MIN_MS), "it is not in the future");
     }
 
     #[test]

@@ -147,14 +147,14 @@ impl Component for JfrConfig {
     }
 
     fn check(&self) -> Vec<OptionError> {
-        let of = |list: &str, globs: &[Glob], check: fn(&str) -> Option<String>| {
+        let faults = |list: &str, globs: &[Glob], check: fn(&str) -> Option<String>| {
             let error = |(index, glob): (usize, &Glob)| {
                 Some(OptionError::new(format!("/{list}/{index}"), check(&glob.0)?))
             };
             globs.iter().enumerate().filter_map(error).collect::<Vec<_>>()
         };
-        let mut errors = of("include", &self.include, |glob| Pattern::new(glob).err());
-        errors.extend(of("exclude", &self.exclude, |glob| Exclude::new([glob]).err()));
+        let mut errors = faults("include", &self.include, |glob| Pattern::new(glob).err());
+        errors.extend(faults("exclude", &self.exclude, |glob| Exclude::new([glob]).err()));
         errors.extend(check_period(self.period.0));
         errors
     }

@@ -50,8 +50,8 @@ impl Recording {
 }
 
 fn signature(file: &File) -> Option<(u64, i64, i64)> {
-    let of = file.metadata().ok()?;
-    Some((of.len(), of.mtime(), of.mtime_nsec()))
+    let metadata = file.metadata().ok()?;
+    Some((metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// All files of recordings.
@@ -153,19 +153,19 @@ impl Recordings {
         path: &Path,
         is_skipped: bool,
     ) -> Result<Looked, ChunkError> {
-        let of = std::fs::metadata(path)?;
-        let key = FileKey(of.dev(), of.ino());
+        let metadata = std::fs::metadata(path)?;
+        let key = FileKey(metadata.dev(), metadata.ino());
         let recording = self.files.entry(key).or_insert_with(|| Recording {
             path: path.to_owned(),
             file: None,
             next_at: 0,
-            skip_until: if is_skipped { of.len() } else { 0 },
+            skip_until: if is_skipped { metadata.len() } else { 0 },
             seen: None,
             is_there: true,
         });
         recording.is_there = true;
         recording.path = path.to_owned();
-        let now = Some((of.len(), of.mtime(), of.mtime_nsec()));
+        let now = Some((metadata.len(), metadata.mtime(), metadata.mtime_nsec()));
         if recording.file.is_some() || recording.seen == now {
             return Ok(Looked::Known);
         }
@@ -174,7 +174,7 @@ impl Recordings {
         }
         let opened = open_regular(path, &Symlinks::SameOwner)?;
         let Some((file, _)) = opened else { return Ok(Looked::Known) };
-        if recording.next_at > of.len() {
+        if recording.next_at > metadata.len() {
             // The file was truncated, and now contains another recording.
             (recording.next_at, recording.skip_until) = (0, 0);
         }

@@ -94,7 +94,7 @@ impl SavedChunk {
     }
 
     fn position(&self, sink: &str) -> Option<u64> {
-        self.positions.iter().find(|(of, _)| of == sink).map(|(_, at)| *at)
+        self.positions.iter().find(|(id, _)| id == sink).map(|(_, at)| *at)
     }
 }
 
@@ -444,8 +444,8 @@ impl Source for JfrSource {
         for (key, chunk) in &self.chunks {
             let settled = self.open.ledger.owed(chunk.id()).map_or(0, |owed| owed.settled);
             let is_lost = is_deleted(&chunk.file).unwrap_or(false);
-            let of = by_file.entry(*key).or_insert((0, is_lost));
-            of.0 += chunk.end().saturating_sub(settled);
+            let entry = by_file.entry(*key).or_insert((0, is_lost));
+            entry.0 += chunk.end().saturating_sub(settled);
         }
         for (key, (bytes, is_lost)) in by_file.into_iter().filter(|(_, (bytes, _))| *bytes > 0) {
             if is_lost {

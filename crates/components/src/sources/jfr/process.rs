@@ -69,10 +69,10 @@ impl Process {
         });
         let mut found = RecordedProcess::default();
         let mut each = |_, event: &Event<'_>| {
-            let of = |plan: &Option<(u64, EventPlan)>| {
+            let describes = |plan: &Option<(u64, EventPlan)>| {
                 plan.as_ref().is_some_and(|(id, _)| *id == event.type_id)
             };
-            if let Some(index) = plans.iter().position(of)
+            if let Some(index) = plans.iter().position(describes)
                 && let Some((_, plan)) = &plans[index]
                 && let Ok(raw) = plan.read(event.fields)
             {
@@ -107,7 +107,8 @@ fn has_open(pid: u64, file: &File) -> bool {
     let Ok(own) = file.metadata() else { return false };
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let is_it = |path: PathBuf| {
-        std::fs::metadata(path).is_ok_and(|of| of.dev() == own.dev() && of.ino() == own.ino())
+        std::fs::metadata(path)
+            .is_ok_and(|metadata| metadata.dev() == own.dev() && metadata.ino() == own.ino())
     };
     entries.flatten().any(|entry| is_it(entry.path()))
 }
@@ -179,9 +180,9 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_repository_has_the_id_of_the_process() {
-        let of = |path: &str| Process::of_path(Path::new(path)).pid;
-        assert_eq!(of("/tmp/2026_11_27_07_28_21_6647/2026_11_27_07_28_21.jfr"), Some(6647));
-        assert_eq!(of("/tmp/app_1/out.jfr"), None);
-        assert_eq!(of("out.jfr"), None);
+        let pid = |path: &str| Process::of_path(Path::new(path)).pid;
+        assert_eq!(pid("/tmp/2026_11_27_07_28_21_6647/2026_11_27_07_28_21.jfr"), Some(6647));
+        assert_eq!(pid("/tmp/app_1/out.jfr"), None);
+        assert_eq!(pid("out.jfr"), None);
     }
 }

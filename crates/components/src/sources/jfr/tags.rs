@@ -192,7 +192,7 @@ fn directory(path: &str) -> String {
 /// both produce the same tags.
 pub fn cut(text: &str) -> String {
     let text = &text[..text.floor_char_boundary(VALUE_BYTES_MAX)];
-    text.replace(|of: char| of.is_control() || matches!(of, ' ' | '|' | '='), "_")
+    text.replace(|c: char| c.is_control() || matches!(c, ' ' | '|' | '='), "_")
 }
 
 #[cfg(test)]

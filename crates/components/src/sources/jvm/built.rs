@@ -59,9 +59,10 @@ pub fn built(place: &Place<'_>, spec: CollectorSpec) -> Result<Arc<Built>, Strin
     jvm::report(&java);
     jvm::watch(&java, look);
     let mut known = KNOWN.lock();
-    known.retain(|of| of.strong_count() > 0);
-    let is_same =
-        |of: &Arc<Built>| of.java.process() == java.process() && of.spec == spec && of.jars == jars;
+    known.retain(|built| built.strong_count() > 0);
+    let is_same = |built: &Arc<Built>| {
+        built.java.process() == java.process() && built.spec == spec && built.jars == jars
+    };
     if let Some(same) = known.iter().filter_map(Weak::upgrade).find(is_same) {
         keep(same.clone());
         return Ok(same);

@@ -81,13 +81,14 @@ impl Figures {
     /// Returns whether a call has ended and no call is running.
     pub fn has_collected(&self) -> bool {
         let seen = self.seen.lock();
-        let has = |of: &CollectorStats| of.calls > 0 && of.state == CollectorState::Waiting;
+        let has =
+            |stats: &CollectorStats| stats.calls > 0 && stats.state == CollectorState::Waiting;
         seen.stats.as_ref().is_some_and(has)
     }
 
     /// Returns the start of the process in which the collector has this number, if there is one.
     fn start_of(&self, id: i32) -> Option<u32> {
-        self.number.get().filter(|of| of.id == id).map(|of| of.start)
+        self.number.get().filter(|number| number.id == id).map(|number| number.start)
     }
 
     /// Adds statistics from a start of the process. Logs a failure, and reports all other changes.
@@ -95,7 +96,8 @@ impl Figures {
         let mut seen = self.seen.lock();
         let stats = seen.since_open(start, stats);
         let state = stats.state;
-        let did_hang = seen.stats.as_ref().is_some_and(|of| of.state == CollectorState::Hangs);
+        let did_hang =
+            seen.stats.as_ref().is_some_and(|previous| previous.state == CollectorState::Hangs);
         let hangs = state == CollectorState::Hangs;
         let name = || self.component.clone();
         match (did_hang, hangs) {
@@ -149,7 +151,7 @@ impl Observations {
     /// Records how long the next call has been waiting for a thread. Returns whether the wait is
     /// too long.
     fn note_queued(&mut self, stats: &CollectorStats) -> bool {
-        let calls = self.stats.as_ref().map_or(stats.calls, |of| of.calls);
+        let calls = self.stats.as_ref().map_or(stats.calls, |previous| previous.calls);
         if stats.state != CollectorState::Queued || stats.calls != calls {
             self.queued = None;
             return false;
@@ -159,7 +161,7 @@ impl Observations {
 
     /// Logs a new failure, if its text differs from the previous one.
     fn log_failure(&mut self, component: &str, stats: &CollectorStats) {
-        let failures = self.stats.as_ref().map_or(0, |of| of.failures);
+        let failures = self.stats.as_ref().map_or(0, |previous| previous.failures);
         let Some(failure) = stats.last_failure.as_ref().filter(|_| stats.failures > failures)
         else {
             return;
@@ -193,7 +195,7 @@ pub fn add(figures: &Arc<Figures>) {
 
 fn open() -> Vec<Arc<Figures>> {
     let mut open = OPEN.lock();
-    open.retain(|of| of.strong_count() > 0);
+    open.retain(|figures| figures.strong_count() > 0);
     open.iter().filter_map(Weak::upgrade).collect()
 }
 
@@ -201,7 +203,7 @@ fn open() -> Vec<Arc<Figures>> {
 pub fn look(java: &Java) -> bool {
     let process = java.process();
     let mut open = open();
-    open.retain(|of| of.process.as_deref() == process);
+    open.retain(|figures| figures.process.as_deref() == process);
     if open.is_empty() {
         return false;
     }
@@ -216,12 +218,12 @@ pub fn look(java: &Java) -> bool {
 /// Processes the statistics of a JVM's collectors, and logs the changes.
 fn take<'a>(open: &'a [Arc<Figures>], stats: CollectorsStats, process: Option<&str>) {
     let mut report = Report::default();
-    for of in stats.collectors {
-        let find = |figures: &'a Arc<Figures>| Some((figures.start_of(of.id)?, figures));
+    for collector in stats.collectors {
+        let find = |figures: &'a Arc<Figures>| Some((figures.start_of(collector.id)?, figures));
         match open.iter().find_map(find) {
-            Some((start, figures)) => figures.take(start, of, &mut report),
+            Some((start, figures)) => figures.take(start, collector, &mut report),
             // The collector was stopped, but its call has not ended.
-            None if has_thread(of.state) => report.busy.push(of.component),
+            None if has_thread(collector.state) => report.busy.push(collector.component),
             None => {}
         }
     }
@@ -231,7 +233,8 @@ fn take<'a>(open: &'a [Arc<Figures>], stats: CollectorsStats, process: Option<&s
 /// Returns the state of the collectors of open sources; `None` if there are none.
 pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
     let open = open();
-    let processes: BTreeSet<&Option<String>> = open.iter().map(|of| &of.process).collect();
+    let processes: BTreeSet<&Option<String>> =
+        open.iter().map(|figures| &figures.process).collect();
     let known = THREADS.lock().clone();
     let threads: Vec<(u64, u64)> =
         processes.into_iter().filter_map(|process| known.get(process)).copied().collect();
@@ -366,7 +369,7 @@ mod tests {
         let calls = || {
             figures
                 .snapshot(&BTreeSet::new())
-                .map(|of| (of.calls, of.failures, of.events, of.missed))
+                .map(|stats| (stats.calls, stats.failures, stats.events, stats.missed))
         };
         taken(&figures, stats(CollectorState::Waiting, 2));
         assert_eq!(calls(), Some((7, 2, 5, 1)));

@@ -106,7 +106,7 @@ impl JvmSource {
 fn is_leaving(id: &str) -> bool {
     let mut leaving = LEAVING.lock();
     leaving.retain(|(_, queue)| queue.strong_count() > 0);
-    leaving.iter().any(|(of, _)| of == id)
+    leaving.iter().any(|(source, _)| source == id)
 }
 
 impl Source for JvmSource {

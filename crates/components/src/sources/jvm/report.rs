@@ -62,8 +62,8 @@ impl Report {
 }
 
 /// Returns the first names, and the number of the other names.
-fn names(of: &[String]) -> String {
-    let (shown, rest) = of.split_at(of.len().min(NAMES_MAX));
+fn names(ids: &[String]) -> String {
+    let (shown, rest) = ids.split_at(ids.len().min(NAMES_MAX));
     let shown = shown.join(", ");
     match rest.len() {
         0 => shown,

@@ -90,8 +90,8 @@ fn id<'a>(layout: &Layout, record: FetchedRecord<'a>, text: &'a [u8]) -> Option<
 /// Returns the value of the last header with this name.
 fn header<'a>(record: FetchedRecord<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
-    record.headers(|of, value| {
-        if of == name {
+    record.headers(|key, value| {
+        if key == name {
             found = value;
         }
         true

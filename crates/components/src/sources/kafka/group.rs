@@ -218,10 +218,10 @@ impl Member {
             (record.topic_key(), record.partition(), record.error().is_some())
         };
         while first < fetched.len() {
-            let of = key(first);
-            let run = (first + 1..fetched.len()).take_while(|next| key(*next) == of).count();
+            let group = key(first);
+            let run = (first + 1..fetched.len()).take_while(|next| key(*next) == group).count();
             let end = first + 1 + run;
-            if of.2 {
+            if group.2 {
                 (first..end).for_each(|index| parts.extend(self.error(&fetched, index)));
             } else {
                 bytes += (first..end).map(|index| size(&fetched, index)).sum::<u64>();

@@ -170,7 +170,7 @@ impl Source for KafkaSource {
             let known = if come.is_empty() { Ok(Vec::new()) } else { open.store.committed(id) };
             let known = known.unwrap_or_default();
             let start = |(sink, name): &(SinkIndex, String)| {
-                let own = known.iter().find(|(of, _)| of == name).map_or(0, |(_, at)| *at);
+                let own = known.iter().find(|(sink, _)| sink == name).map_or(0, |(_, at)| *at);
                 (*sink, own.max(state.next))
             };
             let new: Vec<_> = come.iter().map(start).collect();

@@ -118,7 +118,7 @@ impl KnownOffsets {
     pub fn add(&mut self, settled: Option<&Vec<(String, u64)>>) {
         let Some((_, checkpoints)) = &mut self.own else { return };
         for (sink, offset) in settled.into_iter().flatten() {
-            match checkpoints.iter_mut().find(|(of, _)| of == sink) {
+            match checkpoints.iter_mut().find(|(id, _)| id == sink) {
                 Some((_, checkpoint)) => *checkpoint = (*checkpoint).max(*offset),
                 None => checkpoints.push((sink.clone(), *offset)),
             }
@@ -137,9 +137,10 @@ impl KnownOffsets {
         // received their offsets.
         let base = if wanted > self.end { self.first } else { wanted.max(self.first) };
         let is_known = !was_reset && wanted <= self.end;
-        let checkpoints = self.own.as_ref().filter(|_| is_known).map(|(_, of)| &of[..]);
+        let checkpoints =
+            self.own.as_ref().filter(|_| is_known).map(|(_, positions)| &positions[..]);
         let checkpoint = |id: &str| {
-            let found = checkpoints.unwrap_or_default().iter().find(|(of, _)| of == id);
+            let found = checkpoints.unwrap_or_default().iter().find(|(sink, _)| sink == id);
             found.map_or(base, |(_, offset)| (*offset).clamp(base, self.end.max(base)))
         };
         let sinks: Vec<_> = sinks.iter().map(|(sink, id)| (*sink, checkpoint(id))).collect();
@@ -174,9 +175,13 @@ mod tests {
         vec![(sink(0), "a".to_owned()), (sink(1), "b".to_owned())]
     }
 
-    fn known(group: Option<u64>, committed: Option<u64>, of: &[(&str, u64)]) -> KnownOffsets {
-        let of = of.iter().map(|(id, at)| ((*id).to_owned(), *at)).collect();
-        let own = Some((Memory { start: 10, committed }, of));
+    fn known(
+        group: Option<u64>,
+        committed: Option<u64>,
+        positions: &[(&str, u64)],
+    ) -> KnownOffsets {
+        let positions = positions.iter().map(|(id, at)| ((*id).to_owned(), *at)).collect();
+        let own = Some((Memory { start: 10, committed }, positions));
         KnownOffsets { group, own, read_from: 500, first: 0, end: 1000 }
     }
 

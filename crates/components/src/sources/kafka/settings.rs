@@ -127,12 +127,12 @@ mod tests {
     fn options_are_passed_on_except_those_that_break_a_guarantee() {
         let errors = |key: &str| check_options(&config(&[(key, "true")]).options).len();
         assert_eq!(["enable.auto.commit", "auto.offset.reset", "group.id"].map(errors), [1; 3]);
-        let of = |config: &KafkaConfig| of(config, false).into_iter().collect::<BTreeMap<_, _>>();
-        let settings = of(&config(&[("session.timeout.ms", "6000")]));
+        let all = |config: &KafkaConfig| of(config, false).into_iter().collect::<BTreeMap<_, _>>();
+        let settings = all(&config(&[("session.timeout.ms", "6000")]));
         assert_eq!(settings["session.timeout.ms"], "6000");
         assert_eq!(settings["heartbeat.interval.ms"], "2000");
         assert_eq!(settings["partition.assignment.strategy"], "cooperative-sticky");
-        let settings = of(&config(&[("group.protocol", "consumer")]));
+        let settings = all(&config(&[("group.protocol", "consumer")]));
         assert!(!settings.contains_key("partition.assignment.strategy"));
         let rereads = of_rereads(&config(&[("group.instance.id", "a"), ("check.crcs", "true")]));
         let rereads: BTreeMap<_, _> = rereads.into_iter().collect();

@@ -188,9 +188,9 @@ impl JvmConfig {
             ("/fields", !self.fields.is_empty(), Groovy),
             ("/output", self.output.is_some(), Aviator),
         ];
-        let misplaced = |(at, is_set, of): (&str, bool, OperatorLanguage)| {
-            let message = format!("is for language `{}` only; remove it", of.name());
-            (is_set && self.language != of).then(|| OptionError::new(at, message))
+        let misplaced = |(at, is_set, language): (&str, bool, OperatorLanguage)| {
+            let message = format!("is for language `{}` only; remove it", language.name());
+            (is_set && self.language != language).then(|| OptionError::new(at, message))
         };
         only.into_iter().filter_map(misplaced).collect()
     }
@@ -235,7 +235,7 @@ impl JvmConfig {
             fields: self
                 .fields
                 .iter()
-                .map(|(name, of)| (name.clone(), of.name().to_owned()))
+                .map(|(name, kind)| (name.clone(), kind.name().to_owned()))
                 .collect(),
             output: self.output.clone(),
             row_timeout_ms: self.timeouts.event.0.as_millis() as u64,

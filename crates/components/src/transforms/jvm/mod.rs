@@ -110,7 +110,8 @@ impl JvmOperator {
     /// Returns the selected rows that satisfy the condition.
     fn rows(&self, batch: &Batch, out: &mut Outputs) -> Vec<u32> {
         let chosen = self.condition.as_ref().map(|condition| condition.holds(batch, out));
-        let is_chosen = |row: &u32| chosen.as_ref().is_none_or(|of| of.value(*row as usize));
+        let is_chosen =
+            |row: &u32| chosen.as_ref().is_none_or(|selection| selection.value(*row as usize));
         let selected =
             batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin as u32..end as u32);
         selected.filter(is_chosen).collect()

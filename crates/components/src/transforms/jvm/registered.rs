@@ -64,8 +64,8 @@ fn look(java: &Java) -> bool {
 /// name.
 fn in_use(process: Option<&str>) -> Vec<Counted> {
     let operators = OPERATORS.lock();
-    let used = |of: &Registered| Some((of.operator.upgrade()?, of.figures.clone()));
-    let known = operators.known.iter().filter(|of| of.process.as_deref() == process);
+    let used = |entry: &Registered| Some((entry.operator.upgrade()?, entry.figures.clone()));
+    let known = operators.known.iter().filter(|entry| entry.process.as_deref() == process);
     known.filter_map(used).collect()
 }
 
@@ -81,9 +81,9 @@ impl Operators {
         spec: &OperatorSpec,
         jar: Option<JarState>,
     ) -> Option<Counted> {
-        self.known.retain(|of| of.operator.upgrade().is_some());
-        let is_same = |of: &&mut Registered| {
-            of.process.as_deref() == process && of.spec == *spec && of.jar == jar
+        self.known.retain(|entry| entry.operator.upgrade().is_some());
+        let is_same = |entry: &&mut Registered| {
+            entry.process.as_deref() == process && entry.spec == *spec && entry.jar == jar
         };
         let known = self.known.iter_mut().find(is_same)?;
         let operator = known.operator.upgrade()?;

@@ -290,28 +290,28 @@ fn options_that_contradict_each_other_are_errors() {
 
 #[test]
 fn an_operator_runs_in_the_process_of_its_name() {
-    let of = |more: serde_json::Value| {
+    let uses = |more: serde_json::Value| {
         let mut options = json!({ "language": "groovy", "script": "x" });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let config = config(options);
         (runs_inside(&config), processes_of(&config))
     };
-    assert_eq!(of(json!({})), (true, Vec::new()));
-    assert_eq!(of(json!({ "mode": "process" })), (false, vec!["default".to_owned()]));
+    assert_eq!(uses(json!({})), (true, Vec::new()));
+    assert_eq!(uses(json!({ "mode": "process" })), (false, vec!["default".to_owned()]));
     let named = json!({ "mode": "process", "process": "team-1" });
-    assert_eq!(of(named), (false, vec!["team-1".to_owned()]));
+    assert_eq!(uses(named), (false, vec!["team-1".to_owned()]));
 }
 
 #[test]
 fn scripts_without_a_statement_are_errors() {
-    let of =
+    let check =
         |language: &str, script: &str| faults(json!({ "language": language, "script": script }));
     for script in ["", " \n// a\n/* b\n */ //c", "/* a"] {
-        assert_eq!(of("groovy", script), ["/script is empty; use at least one statement"]);
+        assert_eq!(check("groovy", script), ["/script is empty; use at least one statement"]);
     }
-    assert_eq!(of("aviator", "## a\n \n##").len(), 1);
+    assert_eq!(check("aviator", "## a\n \n##").len(), 1);
     for script in ["// a\nrow.x = 1", "/* a */ row.x = 1", "/x/.length()", "'// a'", "1 // a"] {
-        assert_eq!(of("groovy", script), [""; 0], "{script}");
+        assert_eq!(check("groovy", script), [""; 0], "{script}");
     }
 }
 
@@ -321,17 +321,17 @@ fn the_scripts_of_a_folder_run_in_the_order_of_their_names() {
     for name in ["20-b.groovy", "10-a.groovy", ".hidden.groovy", "notes.txt", "c.av"] {
         fs::write(dir.path().join(name), name).unwrap();
     }
-    let of = |language: &str| config(json!({ "language": language, "script_dir": dir.path() }));
-    let rules = of("groovy").place().unwrap().read().unwrap();
+    let build = |language: &str| config(json!({ "language": language, "script_dir": dir.path() }));
+    let rules = build("groovy").place().unwrap().read().unwrap();
     let names: Vec<&str> = rules.iter().map(|rule| &*rule.name).collect();
     assert_eq!(names, ["10-a.groovy", "20-b.groovy"]);
     assert_eq!(rules[1].text, "20-b.groovy");
-    assert_eq!(of("aviator").place().unwrap().files().unwrap(), [dir.path().join("c.av")]);
+    assert_eq!(build("aviator").place().unwrap().files().unwrap(), [dir.path().join("c.av")]);
     fs::remove_file(dir.path().join("c.av")).unwrap();
-    let empty = of("aviator").place().unwrap().read().unwrap_err().to_string();
+    let empty = build("aviator").place().unwrap().read().unwrap_err().to_string();
     assert!(empty.contains("no file that ends with `.av`"), "{empty}");
     fs::write(dir.path().join("30-c.groovy"), "// later\n").unwrap();
-    let blank = of("groovy").place().unwrap().read().unwrap_err().to_string();
+    let blank = build("groovy").place().unwrap().read().unwrap_err().to_string();
     assert_eq!(blank, "30-c.groovy is empty; use at least one statement");
     let missing = config(json!({ "language": "groovy", "script_file": "/none/a.groovy" }));
     assert!(missing.place().unwrap().read().unwrap_err().to_string().contains("/none/a.groovy"));

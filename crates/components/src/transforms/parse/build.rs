@@ -130,7 +130,7 @@ impl Builder<'_> {
         }
         for (name, kind) in self.types()? {
             match fields.iter_mut().find(|(field, _)| *field == name) {
-                Some((_, of)) => *of = Some(kind),
+                Some((_, slot)) => *slot = Some(kind),
                 None => {
                     return Err(error(
                         &format!("/types/{name}"),
@@ -299,9 +299,11 @@ impl Builder<'_> {
         ];
         for (key, is_there, formats) in keys {
             if is_there && !formats.contains(&config.format) {
-                let of: Vec<String> = formats.iter().map(|format| format.to_string()).collect();
-                let message =
-                    format!("belongs to format {}; remove it, or change the format", of.join(", "));
+                let names: Vec<String> = formats.iter().map(|format| format.to_string()).collect();
+                let message = format!(
+                    "belongs to format {}; remove it, or change the format",
+                    names.join(", ")
+                );
                 return Err(OptionError::new(format!("/{key}"), message));
             }
         }
@@ -310,15 +312,15 @@ impl Builder<'_> {
 
     /// Returns the types of fields, by name.
     fn types(&self) -> Result<Vec<(Arc<str>, Type)>, OptionError> {
-        let of = |(name, kind): (&String, &TypeConfig)| {
+        let typed = |(name, kind): (&String, &TypeConfig)| {
             Ok((name.as_str().into(), of_config(kind, &format!("/types/{name}"))?))
         };
-        self.0.types.iter().map(of).collect()
+        self.0.types.iter().map(typed).collect()
     }
 
     /// Returns the fields, in order, with their types.
     fn fields(&self) -> Result<Vec<NamedField>, OptionError> {
-        let of = |(index, field): (usize, &FieldConfig)| match field {
+        let named = |(index, field): (usize, &FieldConfig)| match field {
             FieldConfig::Name(name) => Ok((name.as_str().into(), None)),
             FieldConfig::Typed(field) => {
                 let pointer = format!("/fields/{index}");
@@ -326,7 +328,7 @@ impl Builder<'_> {
                 Ok((field.name.as_str().into(), Some(kind)))
             }
         };
-        self.0.fields.iter().flatten().enumerate().map(of).collect()
+        self.0.fields.iter().flatten().enumerate().map(named).collect()
     }
 }
 

@@ -254,9 +254,9 @@ type Failures = HashMap<usize, &'static str>;
 /// Returns the failure reasons of each format except the last. The first entry precedes the first
 /// format.
 fn by_row(before: &[Vec<Failure>]) -> Vec<Failures> {
-    let of =
+    let by_row =
         |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
-    before.iter().skip(1).map(of).collect()
+    before.iter().skip(1).map(by_row).collect()
 }
 
 /// Returns the field as text: unescaped, with numbers, objects and arrays unchanged.

@@ -309,7 +309,7 @@ fn hits_of(cell: Cell, column: usize, row: &[SearchHit]) -> Vec<Hit> {
     let (start, end) = (cell.start(), cell.start() + cell.len());
     let lies_in = |found: &&SearchHit| match found.own {
         None => !cell.is_own(),
-        Some(of) => cell.is_own() && of == column,
+        Some(index) => cell.is_own() && index == column,
     };
     let there =
         row.iter().filter(lies_in).filter(|found| found.hit.start < end && start < found.hit.end);

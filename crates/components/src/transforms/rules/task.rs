@@ -274,7 +274,7 @@ impl FieldConfig {
         {
             return error("/between/index", "needs a `left`; set one, or remove the index");
         }
-        if self.delimited.as_ref().is_some_and(|of| of.delimiter.is_empty()) {
+        if self.delimited.as_ref().is_some_and(|delimited| delimited.delimiter.is_empty()) {
             return error("/delimited/delimiter", "is empty; use, for example, ','");
         }
         if let Some(Err(fault)) = self.json.as_deref().map(json_path) {

@@ -257,8 +257,13 @@ async fn groups_beyond_the_memory_are_counted_together() {
     }
     rig.feed.end_input();
     let all = all_results(&mut rig).await;
-    let of = |name: &str| all.iter().filter(|result| result.starts_with(name)).count();
-    assert!(of("low") < of("high") && of("high") < 40_000, "{} {}", of("low"), of("high"));
+    let count = |name: &str| all.iter().filter(|result| result.starts_with(name)).count();
+    assert!(
+        count("low") < count("high") && count("high") < 40_000,
+        "{} {}",
+        count("low"),
+        count("high")
+    );
     let total = |name: &str| -> u64 {
         let values = all.iter().filter(|result| result.starts_with(name));
         values.map(|result| result.split(' ').nth(2).unwrap().parse::<u64>().unwrap()).sum()
@@ -324,7 +329,7 @@ async fn the_delay_of_a_window_ends_when_its_results_are_in_the_feed() {
         assert_eq!((task.emit_delay_seconds_max, task.overdue_windows), (delay_s, overdue));
         assert_eq!(
             rig.counters.snapshot().noted_events.get("overdue_window"),
-            Some(&overdue).filter(|of| **of > 0)
+            Some(&overdue).filter(|count| **count > 0)
         );
         rig.advance(20 - 12 - sync_after - commit_after);
         rig.lane().tick();

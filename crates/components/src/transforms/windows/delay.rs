@@ -38,19 +38,19 @@ impl Delay {
     /// Creates the delay when a window ends. The delay of an arrival-time window is measured from
     /// its end by the clock. The delay of an event-time window is measured from now, because its
     /// end may be long past when its events arrive.
-    pub fn begin(task: Option<usize>, definition: &Definition, of: &Ending, now: Now) -> Delay {
+    pub fn begin(task: Option<usize>, definition: &Definition, ending: &Ending, now: Now) -> Delay {
         let is_logged = definition.lateness_ns.is_some();
-        let behind_ns = now.unix_ns.saturating_sub(of.end_ns).max(0);
+        let behind_ns = now.unix_ns.saturating_sub(ending.end_ns).max(0);
         let mut behind = Duration::from_nanos(behind_ns as u64);
         if is_logged {
             behind = Duration::ZERO;
-        } else if of.is_live {
+        } else if ending.is_live {
             // Events arrived until this time, so the clock was set forward.
-            behind = behind.min(now.since_start - of.updated);
+            behind = behind.min(now.since_start - ending.updated);
         }
-        let can_be_due = of.is_live || !is_logged;
+        let can_be_due = ending.is_live || !is_logged;
         let due_ns = definition.due_ns.filter(|_| can_be_due).map(|due_ns| {
-            let left_ns = of.end_ns.saturating_add(due_ns).saturating_sub(now.unix_ns);
+            let left_ns = ending.end_ns.saturating_add(due_ns).saturating_sub(now.unix_ns);
             if is_logged { left_ns.max(GRACE_NS) } else { left_ns }
         });
         Delay { task, ended: now.since_start, behind, due_ns }

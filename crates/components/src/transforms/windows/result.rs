@@ -138,8 +138,8 @@ impl WindowResults<'_> {
         let [Input { accumulator, .. }] = emit.inputs()[..] else { return Vec::new() };
         let kept = self.kept(group, accumulator, emit.field());
         let Some((_, Some(Side::Top(top)))) = kept else { return Vec::new() };
-        let text = |of: &millstream_groups::Frequent<'_>| {
-            (String::from_utf8_lossy(of.text).into_owned(), of.count as f64)
+        let text = |frequent: &millstream_groups::Frequent<'_>| {
+            (String::from_utf8_lossy(frequent.text).into_owned(), frequent.count as f64)
         };
         top.texts().iter().take(texts).map(text).collect()
     }

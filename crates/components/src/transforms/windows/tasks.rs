@@ -233,7 +233,7 @@ impl Tasks {
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         for definition in definitions {
             let named = by_name.get(definition.name.as_str()).into_iter().flatten();
-            let known = named.into_iter().find(|(_, of)| *of == definition);
+            let known = named.into_iter().find(|(_, other)| *other == definition);
             let known = known.map(|(number, _)| *number);
             known.into_iter().for_each(|number| _ = numbers.insert(number, tasks.list.len()));
             tasks.add_task(definition, known, now);
@@ -266,29 +266,33 @@ impl Tasks {
 
     /// Continues the windows in a snapshot.
     fn take_up(&mut self, saved: &mut Saved, numbers: &HashMap<u32, usize>, now: Now) {
-        for (number, of) in std::mem::take(&mut saved.windows) {
-            let Some(definition) = saved.definitions.get(&of.definition) else { continue };
-            let is_former = !numbers.contains_key(&of.definition);
-            let end_ns = if is_former { of.end_ns.min(now.unix_ns) } else { of.end_ns };
-            let mut window = Window::new(number, end_ns, of.groups, of.overflow, now);
+        for (number, saved_window) in std::mem::take(&mut saved.windows) {
+            let Some(definition) = saved.definitions.get(&saved_window.definition) else {
+                continue;
+            };
+            let is_former = !numbers.contains_key(&saved_window.definition);
+            let end_ns =
+                if is_former { saved_window.end_ns.min(now.unix_ns) } else { saved_window.end_ns };
+            let mut window =
+                Window::new(number, end_ns, saved_window.groups, saved_window.overflow, now);
             window.is_saved = true;
             window.is_changed = false;
             self.memory.used += window.update_memory();
-            let open = numbers.get(&of.definition).filter(|_| of.emitted == 0);
+            let open = numbers.get(&saved_window.definition).filter(|_| saved_window.emitted == 0);
             let ended = match open {
                 // Of two windows with the same end, the earlier one had ended, and events arrived
                 // late.
-                Some(task) => self.list[*task].windows.insert(of.end_ns, window),
+                Some(task) => self.list[*task].windows.insert(saved_window.end_ns, window),
                 None => Some(window),
             };
             let Some(window) = ended else { continue };
-            let task = numbers.get(&of.definition).copied();
+            let task = numbers.get(&saved_window.definition).copied();
             self.push_ended(EndedWindow {
                 delay: Delay::begin(task, definition, &window.ending(), now),
                 definition: definition.clone(),
-                task: of.definition,
+                task: saved_window.definition,
                 window,
-                emitted: of.emitted,
+                emitted: saved_window.emitted,
                 completeness: 1.0,
             });
         }
@@ -385,8 +389,8 @@ impl Tasks {
     /// process has little memory left. Events that arrive later for the ended window produce a
     /// separate result.
     pub fn end_largest(&mut self, bytes_min: usize, counters: &Counters, now: Now) {
-        let windows = self.list.iter().enumerate().flat_map(|(task, of)| {
-            of.windows.iter().map(move |(end_ns, window)| (window.memory_bytes, task, *end_ns))
+        let windows = self.list.iter().enumerate().flat_map(|(task, entry)| {
+            entry.windows.iter().map(move |(end_ns, window)| (window.memory_bytes, task, *end_ns))
         });
         let Some((_, task, end_ns)) = windows.filter(|(bytes, ..)| *bytes >= bytes_min).max()
         else {
@@ -443,7 +447,7 @@ impl Tasks {
         let ended = ends.get(&window_s);
         let over: Vec<i64> = self.list[task].windows.keys().copied().collect();
         for boundary_ns in over {
-            let now_ends = ended.filter(|(of, _)| *of == boundary_ns);
+            let now_ends = ended.filter(|(end_ns, _)| *end_ns == boundary_ns);
             if now_ends.is_none() && !is_over(boundary_ns) {
                 continue;
             }
@@ -476,7 +480,7 @@ impl Tasks {
             has_input_ended
                 || is_quiet
                 || is_due
-                || latest.passed_ns.is_some_and(|of| of >= late_ns)
+                || latest.passed_ns.is_some_and(|passed_ns| passed_ns >= late_ns)
         };
         let of_task = &self.list[task].windows;
         let over: Vec<i64> =
@@ -497,7 +501,8 @@ impl Tasks {
 
     /// Returns the progress of the origins.
     fn latest(&self, now: Now) -> Latest {
-        let recent = self.origins.values().filter(|of| now.since_start - of.seen < ORIGIN_IDLE);
+        let recent =
+            self.origins.values().filter(|origin| now.since_start - origin.seen < ORIGIN_IDLE);
         let passed_ns = recent.map(|origin| origin.latest_ns).min();
         let mut all_ns: Vec<i64> = self.origins.values().map(|origin| origin.latest_ns).collect();
         all_ns.sort_unstable();

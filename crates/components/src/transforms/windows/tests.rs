@@ -107,15 +107,15 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
 #[test]
 fn more_groups_than_the_definition_allows_are_refused() {
     for (groups_max, is_read) in [(2, true), (1, false)] {
-        let of = |groups_max| Definition {
+        let definition = |groups_max| Definition {
             group_by: vec!["a".to_owned()],
             groups_max,
             ..(*logged()).clone()
         };
-        let (mut groups, _) = tables(&of(10), &of(10).layout());
+        let (mut groups, _) = tables(&definition(10), &definition(10).layout());
         [b"x", b"y"].iter().for_each(|text| _ = groups.intern(0, *text));
         let mut frame = Frame::default();
-        frame.definition(0, &of(groups_max));
+        frame.definition(0, &definition(groups_max));
         frame.window(0, 0, NOW.unix_ns);
         frame.groups(b'G', 0, |out| groups.write_all(out));
         assert_eq!(Saved::default().apply(&frame.0).is_some(), is_read);

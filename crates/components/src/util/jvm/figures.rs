@@ -65,7 +65,7 @@ pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
 /// Starts to call a function for a JVM once per interval. Does nothing if it is already called.
 pub fn watch(java: &Java, look: Look) {
     let mut looks = LOOKS.lock();
-    if !looks.iter().any(|of| std::ptr::fn_addr_eq(*of, look)) {
+    if !looks.iter().any(|known| std::ptr::fn_addr_eq(*known, look)) {
         looks.push(look);
     }
     drop(looks);
@@ -101,7 +101,7 @@ fn is_watched(java: &Java) -> bool {
 /// Returns the JVM inside the agent, or the JVM of a separate process while the process is used.
 fn find(process: &Option<String>, inside: &Option<Jvm>) -> Option<Java> {
     let Some(name) = process else { return inside.clone().map(Java::Inside) };
-    JvmProcess::all().into_iter().find(|of| of.name() == name).map(Java::Process)
+    JvmProcess::all().into_iter().find(|process| process.name() == name).map(Java::Process)
 }
 
 /// Reads the statistics of a JVM until it is no longer used.

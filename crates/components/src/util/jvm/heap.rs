@@ -54,14 +54,14 @@ pub fn note_pressure(level: Pressure) {
     PRESSURE.set(level);
     if level != before || level == Pressure::High {
         let followers = FOLLOWERS.lock();
-        followers.values().filter_map(|of| of.thread.as_ref()).for_each(Thread::unpark);
+        followers.values().filter_map(|follower| follower.thread.as_ref()).for_each(Thread::unpark);
     }
 }
 
 /// Returns the numbers of requested collections of a JVM; a separate process is identified by its
 /// name.
 pub fn collections(process: &Option<String>) -> Collections {
-    FOLLOWERS.lock().get(process).map_or(Collections::default(), |of| of.collections)
+    FOLLOWERS.lock().get(process).map_or(Collections::default(), |follower| follower.collections)
 }
 
 /// Lets a JVM follow the memory pressure, unless it already does. `find` returns the JVM while it
@@ -72,7 +72,7 @@ pub fn follow_pressure(
     note: fn(&Option<String>, JvmStats),
 ) {
     let mut followers = FOLLOWERS.lock();
-    if followers.get(&process).is_some_and(|of| of.thread.is_some()) {
+    if followers.get(&process).is_some_and(|follower| follower.thread.is_some()) {
         return;
     }
     let (name, builder) = (process.clone(), thread::Builder::new().name("jvm-memory".to_owned()));

@@ -98,7 +98,9 @@ fn listed(folder: &Path, extension: &'static str) -> Result<Vec<PathBuf>, RuleFa
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut files = paths.collect::<io::Result<Vec<PathBuf>>>().map_err(unreadable)?;
-    files.retain(|path| path.extension().is_some_and(|of| of == extension) && !is_hidden(path));
+    files.retain(|path| {
+        path.extension().is_some_and(|suffix| suffix == extension) && !is_hidden(path)
+    });
     files.sort();
     match files.len() {
         0 => Err(RuleFault::Empty { path: folder.to_owned(), extension }),

@@ -56,7 +56,7 @@ pub struct Content {
 
 /// The constant parts of a series' points.
 struct Series {
-    of: Type,
+    kind: Type,
     /// Offset of the texts of this series in the texts of all series, and offset of the value.
     begin: usize,
     value: usize,
@@ -79,18 +79,18 @@ impl Load {
     pub fn new(shape: Shape) -> Load {
         let (mut text, mut series) = (Vec::new(), Vec::with_capacity(shape.series + 2));
         for index in 0..shape.series {
-            let of = pick(&shape.mix, index);
+            let kind = pick(&shape.mix, index);
             add(
                 &mut text,
                 &mut series,
                 shape.protocol,
-                of,
-                &name(&shape, of, index),
+                kind,
+                &name(&shape, kind, index),
                 &tags(&shape, index),
             );
         }
-        for (of, name) in shape.protocol.counter_and_gauge().into_iter().zip([COUNTED, LAST]) {
-            add(&mut text, &mut series, shape.protocol, of, name, &[]);
+        for (kind, name) in shape.protocol.counter_and_gauge().into_iter().zip([COUNTED, LAST]) {
+            add(&mut text, &mut series, shape.protocol, kind, name, &[]);
         }
         let mut load = Load {
             shape,
@@ -143,15 +143,15 @@ impl Load {
     /// Generates the next point. Returns the value that it adds to the sum of counters.
     fn make_point(&mut self, seconds: u64) -> u64 {
         let index = (self.made % self.shape.series as u64) as usize;
-        let of = self.series[index].of;
+        let kind = self.series[index].kind;
         let random = mix(self.shape.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.made);
         self.value.clear();
-        push_value(of.values, random, &mut self.value);
+        push_value(kind.values, random, &mut self.value);
         let mut point = std::mem::take(&mut self.point);
         point.clear();
         self.push_point(index, &self.value, seconds, &mut point);
         self.point = point;
-        if of.name == "counter" { count(random) } else { 0 }
+        if kind.name == "counter" { count(random) } else { 0 }
     }
 
     fn push_point(&self, index: usize, value: &[u8], seconds: u64, out: &mut Vec<u8>) {
@@ -160,7 +160,7 @@ impl Load {
         out.extend_from_slice(&self.text[series.begin..series.value]);
         protocol.value(value, out);
         out.extend_from_slice(&self.text[series.value..end]);
-        if series.of.values == Values::StampedState {
+        if series.kind.values == Values::StampedState {
             protocol.time(seconds.to_string().as_bytes(), out);
         }
     }
@@ -177,15 +177,15 @@ fn add(
     text: &mut Vec<u8>,
     series: &mut Vec<Series>,
     protocol: Protocol,
-    of: Type,
+    kind: Type,
     name: &str,
     tags: &[(String, String)],
 ) {
     let begin = text.len();
-    protocol.head(of, name, text);
+    protocol.head(kind, name, text);
     let value = text.len();
-    protocol.tail(of, tags, text);
-    series.push(Series { of, begin, value });
+    protocol.tail(kind, tags, text);
+    series.push(Series { kind, begin, value });
 }
 
 /// Returns the type of a series. Multiples of the golden ratio are evenly distributed, so any run
@@ -193,19 +193,19 @@ fn add(
 fn pick(mix: &[(Type, u64)], index: usize) -> Type {
     let whole: u64 = mix.iter().map(|(_, share)| share).sum();
     let mut at = ((index as f64 + 0.5) * 0.618_033_988_749_895).fract() * whole as f64;
-    for (of, share) in mix {
+    for (kind, share) in mix {
         at -= *share as f64;
         if at < 0.0 {
-            return *of;
+            return *kind;
         }
     }
     mix[0].0
 }
 
-fn name(shape: &Shape, of: Type, index: usize) -> String {
+fn name(shape: &Shape, kind: Type, index: usize) -> String {
     match shape.tags {
-        0 => format!("shop.{}.{index}", of.name),
-        _ => format!("shop.{}.{}", of.name, index % NAMES),
+        0 => format!("shop.{}.{index}", kind.name),
+        _ => format!("shop.{}.{}", kind.name, index % NAMES),
     }
 }
 

@@ -78,12 +78,12 @@ impl Protocol {
 
     /// Returns the types of counters and gauges.
     pub fn counter_and_gauge(self) -> [Type; 2] {
-        let state = self.types().iter().find(|of| of.values == Values::State);
+        let state = self.types().iter().find(|kind| kind.values == Values::State);
         [self.types()[0], *state.unwrap_or(&self.types()[0])]
     }
 
     /// Appends the part of a point before the value.
-    pub fn head(self, of: Type, name: &str, out: &mut Vec<u8>) {
+    pub fn head(self, kind: Type, name: &str, out: &mut Vec<u8>) {
         match self {
             Protocol::Dogstatsd => {
                 out.extend_from_slice(name.as_bytes());
@@ -91,14 +91,14 @@ impl Protocol {
             }
             Protocol::Metricserver => {
                 out.extend_from_slice(POINT);
-                push_text(of.wire.as_bytes(), out);
+                push_text(kind.wire.as_bytes(), out);
                 push_text(name.as_bytes(), out);
             }
         }
     }
 
     /// Appends the part of a point after the value, without the time of a timestamped point.
-    pub fn tail(self, of: Type, tags: &[(String, String)], out: &mut Vec<u8>) {
+    pub fn tail(self, kind: Type, tags: &[(String, String)], out: &mut Vec<u8>) {
         let (between, separator) = match self {
             Protocol::Dogstatsd => (':', ","),
             Protocol::Metricserver => ('=', "|"),
@@ -111,11 +111,11 @@ impl Protocol {
         match self {
             Protocol::Dogstatsd => {
                 let mark = if text.is_empty() { "" } else { "|#" };
-                out.extend_from_slice(format!("|{}{mark}{text}\n", of.wire).as_bytes());
+                out.extend_from_slice(format!("|{}{mark}{text}\n", kind.wire).as_bytes());
             }
             Protocol::Metricserver => {
                 push_text(text.as_bytes(), out);
-                if of.values != Values::StampedState {
+                if kind.values != Values::StampedState {
                     push_text(b"", out);
                 }
             }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 
 fn a_shape(protocol: Protocol) -> Shape {
-    let types: Vec<&str> = protocol.types().iter().map(|of| of.name).collect();
+    let types: Vec<&str> = protocol.types().iter().map(|kind| kind.name).collect();
     Shape {
         protocol,
         series: 50,

@@ -85,14 +85,14 @@ fn a_refused_event_of_a_sink_has_a_point_if_it_is_read() {
 fn every_redaction_on_the_way_to_a_sink_is_applied() {
     let config = config(CONFIG);
     let line = b"a@example.com 4111 1111 1111 1111";
-    let of = |name: &str| shown(&config, name, line, TapFormat::Text);
-    assert_eq!(of("app"), "[email] 4111 1111 1111 1111\n");
-    assert_eq!(of("other"), "a@example.com [card]\n");
-    assert_eq!(of("split"), "a@example.com 4111 1111 1111 1111\n");
-    assert_eq!(of("split.cards"), "a@example.com [card]\n");
-    assert_eq!(of("parsed.rejected"), "a@example.com 4111 1111 1111 1111\n");
+    let show = |name: &str| shown(&config, name, line, TapFormat::Text);
+    assert_eq!(show("app"), "[email] 4111 1111 1111 1111\n");
+    assert_eq!(show("other"), "a@example.com [card]\n");
+    assert_eq!(show("split"), "a@example.com 4111 1111 1111 1111\n");
+    assert_eq!(show("split.cards"), "a@example.com [card]\n");
+    assert_eq!(show("parsed.rejected"), "a@example.com 4111 1111 1111 1111\n");
     for behind in ["cleaned", "out", "raw"] {
-        assert_eq!(of(behind), "a@example.com 4111 1111 1111 1111\n", "{behind}");
+        assert_eq!(show(behind), "a@example.com 4111 1111 1111 1111\n", "{behind}");
     }
 }
 
@@ -102,11 +102,11 @@ fn every_redaction_on_the_way_to_a_sink_is_applied() {
 fn a_limited_redaction_is_limited_only_where_the_fields_are_the_same() {
     let config = config(CONFIG);
     let line = br#"{"mail":"a@example.com"}"#;
-    let of = |name: &str| shown(&config, name, line, TapFormat::Text);
-    assert_eq!(of("app"), "{\"mail\":\"[email]\"}\n");
+    let show = |name: &str| shown(&config, name, line, TapFormat::Text);
+    assert_eq!(show("app"), "{\"mail\":\"[email]\"}\n");
     // The message is not a field that the redaction searches.
-    assert_eq!(of("parsed"), "{\"mail\":\"a@example.com\"}\n");
-    assert_eq!(of("few"), of("parsed"));
+    assert_eq!(show("parsed"), "{\"mail\":\"a@example.com\"}\n");
+    assert_eq!(show("few"), show("parsed"));
 }
 
 #[test]

@@ -168,7 +168,8 @@ fn an_event_does_not_wait_for_the_others_of_its_batch() {
     let json: Value = serde_json::from_slice(&line).unwrap();
     assert_eq!((&json["event"]["message"], &json["complete"]), (&"a".into(), &true.into()));
     assert!(json["total_seconds"].as_f64() < Some(1.0), "only its own steps count: {json}");
-    let names: Vec<_> = json["steps"].as_array().unwrap().iter().map(|of| &of["step"]).collect();
+    let names: Vec<_> =
+        json["steps"].as_array().unwrap().iter().map(|step| &step["step"]).collect();
     assert_eq!(names, ["read", "run", "encode"], "{json}");
     drop(stalled);
 }

@@ -267,7 +267,8 @@ proptest! {
         let expected: Vec<_> = items.iter().enumerate()
             .filter_map(|(at, (_, judgement))| Some((at as u32, (*judgement)?)))
             .collect();
-        let found: Vec<_> = failures.iter().map(|of| (of.position, of.judgement)).collect();
+        let found: Vec<_> =
+            failures.iter().map(|failure| (failure.position, failure.judgement)).collect();
         prop_assert_eq!(found, expected);
         let end = (cut * body.len() as f64) as usize;
         prop_assert!(read(&body.as_bytes()[..end], items.len() as u64, step).is_err());

@@ -405,8 +405,8 @@ fn the_number_of_members_in_progress_is_bounded() {
 #[test]
 fn the_members_in_progress_fit_into_the_available_memory() {
     let level_19 = Settings { compression: (Compression::Zstd, 19), ..PLAIN };
-    let of = |mib: u64| level_19.within(mib << 20).members_max;
-    assert_eq!([of(4), of(16), of(100), of(4096)], [1, 1, 8, MEMBERS_MAX]);
+    let members = |mib: u64| level_19.within(mib << 20).members_max;
+    assert_eq!([members(4), members(16), members(100), members(4096)], [1, 1, 8, MEMBERS_MAX]);
     assert_eq!(with(Compression::Gzip).within(4 << 20).members_max, 8);
 }
 

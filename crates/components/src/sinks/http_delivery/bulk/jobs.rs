@@ -69,8 +69,9 @@ fn split<P: BulkPacker>(
     let requests = match packer.split(request) {
         Some(smaller) => smaller.into_iter().map(|request| (request, None)).collect(),
         None if is_read => {
-            let of = |event| RefusedEvent { event, reason: reason.clone(), record: record.clone() };
-            refused.extend(events.into_iter().map(of));
+            let build =
+                |event| RefusedEvent { event, reason: reason.clone(), record: record.clone() };
+            refused.extend(events.into_iter().map(build));
             Vec::new()
         }
         None => {
@@ -98,10 +99,10 @@ fn divide<P: BulkPacker>(
     let select =
         |(positions, until): (Vec<u32>, Instant)| (packer.select(request, &positions), Some(until));
     let requests = again.into_iter().map(select).collect();
-    let of = |(position, reason): (u32, String)| {
+    let build = |(position, reason): (u32, String)| {
         let event = *events.get(position as usize)?;
         Some(RefusedEvent { event, reason, record: packer.record_at(request, position) })
     };
-    let refused = refused.into_iter().filter_map(of).collect();
+    let refused = refused.into_iter().filter_map(build).collect();
     Packed::Repaired { repaired, requests, refused, dropped: 0 }
 }

@@ -122,10 +122,10 @@ impl Queue {
         }
         let Some(batch) = self.batch(number) else { return Vec::new() };
         batch.open = Some(count);
-        let of = |PackRefusal { event, reason, record }| {
+        let build = |PackRefusal { event, reason, record }| {
             batch.shares.refused(event, reason.into_owned(), record)
         };
-        refused.into_iter().filter_map(of).collect()
+        refused.into_iter().filter_map(build).collect()
     }
 
     /// Returns whether a waiting request could be sent now.

@@ -203,8 +203,11 @@ async fn each_event_is_sent_again_refused_or_delivered_alone() {
     assert!(bodies.contains(&"l".to_owned()), "{bodies:?}");
     let refused: Vec<_> = rig.settled.iter().map(|settled| settled.refused).collect();
     assert_eq!(refused, [0, 1, 0]);
-    let of = &rig.refused[..];
-    assert_eq!((of.len(), of[0].payload, of[0].event, &of[0].record[..]), (1, 1, 0, &b"r"[..]));
+    let refused = &rig.refused[..];
+    assert_eq!(
+        (refused.len(), refused[0].payload, refused[0].event, &refused[0].record[..]),
+        (1, 1, 0, &b"r"[..])
+    );
     let counted = rig.counters.snapshot();
     assert_eq!(counted.dropped_events, [].into());
     assert!(counted.last_error.is_some_and(|why| why.starts_with(&server.uri("/"))));

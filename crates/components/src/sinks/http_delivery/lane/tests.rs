@@ -241,7 +241,7 @@ impl Rig {
         // The engine drops the future on any other event, and restarts it.
         let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
         let settled = self.settled.len();
-        self.refusals.extend(self.lane.refused().into_iter().map(|of| (settled, of)));
+        self.refusals.extend(self.lane.refused().into_iter().map(|refused| (settled, refused)));
         self.settled.extend(self.lane.settled());
         if let Ok(Err(error)) = progress {
             tokio::time::sleep(error.retry_after.unwrap()).await;
@@ -268,13 +268,13 @@ impl Rig {
     /// Returns the payload, index, record and reason of the refused events. All of them were
     /// reported before their payloads were settled.
     fn refusals(&self) -> Vec<(u64, u32, String, &str)> {
-        let of = |(settled, refused): &'_ (usize, Refused)| {
+        let describe = |(settled, refused): &'_ (usize, Refused)| {
             assert!(refused.payload >= *settled as u64, "{refused:?} after {settled} payloads");
             let record = String::from_utf8(refused.record.to_vec()).unwrap();
             (refused.payload, refused.event, record)
         };
         let reasons = self.refusals.iter().map(|(_, refused)| &*refused.reason);
-        let all = self.refusals.iter().map(of).zip(reasons);
+        let all = self.refusals.iter().map(describe).zip(reasons);
         all.map(|((payload, event, record), reason)| (payload, event, record, reason)).collect()
     }
 
@@ -537,14 +537,15 @@ async fn a_refused_event_is_attributed_to_its_payload_over_split_batches_and_pie
         rig.deliver_cuttable(text).await;
     }
     rig.settle(5).await;
-    let of = |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
+    let refusal =
+        |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
     let expected = [
-        of(1, 0, "F", "400: no F"),
-        of(1, 5, "K", "400: no K"),
-        of(3, 1, "X", "400: no X"),
-        of(3, 3, "Z", "400: no Z"),
-        of(4, 0, "A", "400: no A"),
-        of(4, 2, "C", "400: no C"),
+        refusal(1, 0, "F", "400: no F"),
+        refusal(1, 5, "K", "400: no K"),
+        refusal(3, 1, "X", "400: no X"),
+        refusal(3, 3, "Z", "400: no Z"),
+        refusal(4, 0, "A", "400: no A"),
+        refusal(4, 2, "C", "400: no C"),
     ];
     assert_eq!(rig.refusals(), expected);
     assert_eq!(rig.settled.iter().map(|s| s.refused).collect::<Vec<_>>(), [0, 2, 0, 2, 2]);
@@ -558,7 +559,8 @@ async fn a_payload_that_is_refused_as_a_whole_and_one_between_two_are_told_apart
     let mut rig = Rig::with_reader(&server, Letters::default());
     rig.bring(&["ab", "CD", "ef", "G", "h"]).await;
     let found = rig.refusals();
-    let places: Vec<(u64, u32)> = found.iter().map(|(of, event, ..)| (*of, *event)).collect();
+    let places: Vec<(u64, u32)> =
+        found.iter().map(|(payload, event, ..)| (*payload, *event)).collect();
     assert_eq!(places, [(1, 0), (1, 1), (3, 0)]);
     assert_eq!(rig.settled.iter().map(|s| s.refused).collect::<Vec<_>>(), [0, 2, 0, 1, 0]);
 }
@@ -568,22 +570,26 @@ async fn events_that_the_packer_refuses_are_attributed_too() {
     let server = refusing();
     let mut rig = Rig::with_reader(&server, Letters::default());
     rig.bring(&["a1b2", "Xc", "3"]).await;
-    let of = |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
+    let refusal =
+        |payload, event, record: &str, reason| (payload, event, record.to_owned(), reason);
     let mut found = rig.refusals();
     found.sort();
     let expected = [
-        of(0, 1, "1", "unpacked"),
-        of(0, 3, "2", "unpacked"),
-        of(1, 0, "X", "400: no X"),
-        of(2, 0, "3", "unpacked"),
+        refusal(0, 1, "1", "unpacked"),
+        refusal(0, 3, "2", "unpacked"),
+        refusal(1, 0, "X", "400: no X"),
+        refusal(2, 0, "3", "unpacked"),
     ];
     assert_eq!((found, rig.refused()), (expected.into(), 4));
     let packer = Letters { no_memory: true, ..Letters::default() };
     let mut rig = Rig::with_reader(&server, packer);
     rig.bring(&["aB", "c"]).await;
     let found = rig.refusals();
-    let expected =
-        [of(0, 0, "a", "unpacked"), of(0, 1, "B", "unpacked"), of(1, 0, "c", "unpacked")];
+    let expected = [
+        refusal(0, 0, "a", "unpacked"),
+        refusal(0, 1, "B", "unpacked"),
+        refusal(1, 0, "c", "unpacked"),
+    ];
     assert_eq!((found, rig.refused()), (expected.into(), 3));
 }
 
@@ -594,11 +600,11 @@ async fn the_packer_hears_of_each_refusal_before_the_split() {
     let packer = Letters { refusals: refusals.clone(), ..Letters::default() };
     let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
     rig.bring(&["abCd"]).await;
-    let of = |text: &str| {
+    let refusal = |text: &str| {
         let reason = format!("400: no {text}");
         (text.to_owned(), Refusal { reason, is_duplicate: false })
     };
-    assert_eq!(*refusals.lock(), [of("abCd"), of("Cd"), of("C")]);
+    assert_eq!(*refusals.lock(), [refusal("abCd"), refusal("Cd"), refusal("C")]);
     assert_eq!((rig.refused(), rig.dropped()), (1, [("refused".to_owned(), 1)].into()));
 }
 
@@ -610,11 +616,17 @@ async fn a_request_that_the_packer_does_not_split_is_refused_as_a_whole_and_sett
     // The batches are abCdef and gHi.
     rig.bring(&["ab", "Cdef", "gHi"]).await;
     assert_eq!(bodies(&server.requests()), ["abCdef", "gHi"]);
-    let of = |payload, event, record: &str| (payload, event, record.to_owned(), "unpacked");
+    let refusal = |payload, event, record: &str| (payload, event, record.to_owned(), "unpacked");
     let mut found = rig.refusals();
     found.sort();
-    let first = [of(0, 0, "a"), of(0, 1, "b"), of(1, 0, "C"), of(1, 1, "d"), of(1, 2, "e")];
-    let rest = [of(1, 3, "f"), of(2, 0, "g"), of(2, 1, "H"), of(2, 2, "i")];
+    let first = [
+        refusal(0, 0, "a"),
+        refusal(0, 1, "b"),
+        refusal(1, 0, "C"),
+        refusal(1, 1, "d"),
+        refusal(1, 2, "e"),
+    ];
+    let rest = [refusal(1, 3, "f"), refusal(2, 0, "g"), refusal(2, 1, "H"), refusal(2, 2, "i")];
     assert_eq!(found, [&first[..], &rest].concat());
     assert_eq!((rig.refused(), rig.dropped()), (9, BTreeMap::new()));
     rig.deliver("jK").await;

@@ -79,11 +79,11 @@ impl Rig {
 
     /// Returns the payload, index and record of the events that were refused since the last call.
     fn refused(&mut self) -> Vec<(u64, u32, String)> {
-        let of = |refused: Refused| {
+        let describe = |refused: Refused| {
             let record = String::from_utf8(refused.record.to_vec()).unwrap();
             (refused.payload, refused.event, record)
         };
-        self.lane.refused().into_iter().map(of).collect()
+        self.lane.refused().into_iter().map(describe).collect()
     }
 
     /// Returns the number of refused events of each payload settled since the last call.
@@ -240,14 +240,14 @@ fn the_events_of_a_block_that_cannot_be_decoded_are_empty() {
     let sent = SentShipment { number: 3, shipment: &shipment, codec: Codec::Msgpack };
     let refused = of_record(sent, id, "why");
     let (reason, record) = ("why".to_owned(), Bytes::new());
-    let of = |event| Refused {
+    let event_refused = |event| Refused {
         payload: 3,
         event,
         reason: reason.clone(),
         record: record.clone(),
         is_json: false,
     };
-    assert_eq!(refused, [of(5), of(6)]);
+    assert_eq!(refused, [event_refused(5), event_refused(6)]);
 }
 
 /// Returns every record of a payload with its destination, as the client receives it.
@@ -256,7 +256,8 @@ fn shown(payload: &Payload) -> Vec<String> {
     let of_run = |(number, run): (u32, &Run)| {
         let record = |index: usize| {
             let id = RecordId { run: number, record: index as u32 };
-            let header = run.id_header.as_ref().map(|of| (of.name.clone(), of.id(index)));
+            let header =
+                run.id_header.as_ref().map(|header| (header.name.clone(), header.id(index)));
             format!(
                 "{codec:?} {} {:x} {} {:?} {:?} {header:?} {:?}",
                 run.topic,
@@ -276,9 +277,9 @@ fn shown(payload: &Payload) -> Vec<String> {
 fn rigs() -> Vec<Rig> {
     let all = json!({ "key": "{{ message }}", "headers": { "app": "a {{ app }}", "b": "" } });
     let same = json!({ "key": "k", "id_header": "" });
-    let of = |codec| [Rig::of(codec, all.clone(), true), Rig::of(codec, same.clone(), true)];
+    let rigs = |codec| [Rig::of(codec, all.clone(), true), Rig::of(codec, same.clone(), true)];
     let blocks = Rig::of("msgpack", json!({ "key": "{{ name }}" }), true);
-    ["text", "json"].into_iter().flat_map(of).chain([blocks]).collect()
+    ["text", "json"].into_iter().flat_map(rigs).chain([blocks]).collect()
 }
 
 #[test]
@@ -327,8 +328,8 @@ fn damaged_records_are_refused_or_within_the_payload() {
             assert!(number >= beginnings, "the first {number} bytes are not all");
             let shipment = &whole.routing_as::<EncodedShipment>().unwrap().shipment;
             assert!(shown(&whole).len() == shipment.records() && shipment.records() <= bytes.len());
-            let ids = (0..).zip(&shipment.runs).flat_map(|(run, of)| {
-                (0..of.records.len() as u32).map(move |record| RecordId { run, record })
+            let ids = (0..).zip(&shipment.runs).flat_map(|(run, entry)| {
+                (0..entry.records.len() as u32).map(move |record| RecordId { run, record })
             });
             for id in ids {
                 let sent = SentShipment { number: 0, shipment, codec: Codec::Msgpack };

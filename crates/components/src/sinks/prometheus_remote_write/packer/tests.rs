@@ -78,7 +78,7 @@ fn header(request: &Request, name: &str) -> String {
     request
         .headers
         .iter()
-        .find(|(of, _)| *of == name)
+        .find(|(key, _)| *key == name)
         .map(|(_, value)| value.clone())
         .unwrap_or_default()
 }
@@ -126,11 +126,11 @@ fn dropped_events_are_counted_by_reason() {
 
 /// Returns the index, reason and metric of the events that the packer refused.
 fn refused(packer: &mut RemotePacker) -> Vec<(u32, Cow<'static, str>, String)> {
-    let of = |refusal: PackRefusal| {
+    let describe = |refusal: PackRefusal| {
         assert!(refusal.record.is_json);
         (refusal.event, refusal.reason, name(&refusal.record))
     };
-    packer.take_refused().into_iter().map(of).collect()
+    packer.take_refused().into_iter().map(describe).collect()
 }
 
 fn name(record: &Record) -> String {
@@ -429,7 +429,7 @@ fn a_request_that_is_too_late_to_be_split_is_refused_as_a_whole() {
     packer.split_time = SplitTime::since(now_ms() - 6000);
     let late = packer.pack(vec![payload(&names, -60)]).remove(0);
     assert!(!packer.on_refusal(&late, &refusal("400: bad")));
-    let of = |event, name: &str| (event, "400: bad".into(), name.to_owned());
-    assert_eq!(refused(&mut packer), [of(0, "a"), of(1, "b"), of(2, "c")]);
+    let refusal = |event, name: &str| (event, "400: bad".into(), name.to_owned());
+    assert_eq!(refused(&mut packer), [refusal(0, "a"), refusal(1, "b"), refusal(2, "c")]);
     assert!(counters.snapshot().dropped_events.is_empty());
 }

@@ -15,10 +15,10 @@ impl Member {
     /// # Errors
     /// Returns an error if a broker or the store cannot be queried. Nothing has changed in this
     /// case.
-    pub(super) fn assign(&mut self, of: &[TopicPartition]) -> Result<(), ClientError> {
-        let ids = self.origin_ids(of)?;
-        let mut known = self.known(of, &ids)?;
-        for (known, _) in known.iter_mut().zip(of).filter(|(_, at)| self.is_recreated(at)) {
+    pub(super) fn assign(&mut self, partitions: &[TopicPartition]) -> Result<(), ClientError> {
+        let ids = self.origin_ids(partitions)?;
+        let mut known = self.known(partitions, &ids)?;
+        for (known, _) in known.iter_mut().zip(partitions).filter(|(_, at)| self.is_recreated(at)) {
             known.group = None;
         }
         // Hold the lock until the partitions are listed, because a reload must not miss one.
@@ -27,22 +27,24 @@ impl Member {
         for (known, id) in known.iter_mut().zip(&ids) {
             known.add(assigned.settled.get(id));
         }
-        let starts: Vec<Starts> = known.iter().map(|of| of.starts(&assigned.sinks)).collect();
+        let starts: Vec<Starts> =
+            known.iter().map(|offsets| offsets.starts(&assigned.sinks)).collect();
         self.keep(&ids, &known, &starts)?;
-        for ((at, known), starts) in of.iter().zip(&known).zip(&starts) {
+        for ((at, known), starts) in partitions.iter().zip(&known).zip(&starts) {
             log::debug!("assigned {at:?}: {known:?}, {starts:?}");
         }
-        for (((at, id), known), starts) in of.iter().zip(ids).zip(known).zip(starts) {
+        for (((at, id), known), starts) in partitions.iter().zip(ids).zip(known).zip(starts) {
             assigned.partitions.push(self.open(at, id, &known, starts));
         }
         drop(assigned);
         // An eager assignment replaces the previous one.
-        let is_new = |at: &TopicPartition| !self.consumer.is_cooperative() || of.contains(at);
+        let is_new =
+            |at: &TopicPartition| !self.consumer.is_cooperative() || partitions.contains(at);
         let to = self.owned.iter().filter(|(at, _)| is_new(at));
         let to: Vec<_> = to.map(|(at, owned)| (at.clone(), owned.position)).collect();
         // If the group has changed meanwhile, it revokes the partitions next.
         self.consumer.assign(&to).unwrap_or_else(|error| self.shared.report(&error));
-        self.recreated.retain(|topic| of.iter().all(|at| at.topic != *topic));
+        self.recreated.retain(|topic| partitions.iter().all(|at| at.topic != *topic));
         Ok(())
     }
 
@@ -79,14 +81,14 @@ impl Member {
     }
 
     /// Returns the ids of the partitions' origins.
-    fn origin_ids(&mut self, of: &[TopicPartition]) -> Result<Vec<OriginId>, ClientError> {
+    fn origin_ids(&mut self, partitions: &[TopicPartition]) -> Result<Vec<OriginId>, ClientError> {
         if self.cluster.is_none() {
             self.cluster = self.consumer.cluster_id(REQUEST_TIMEOUT);
         }
         let message = "no broker returned the id of the cluster".to_owned();
         let cluster = self.cluster.as_deref();
         let cluster = cluster.ok_or(ClientError { code: ErrorCode::OperationTimedOut, message })?;
-        let mut topics: Vec<Arc<str>> = of.iter().map(|at| at.topic.clone()).collect();
+        let mut topics: Vec<Arc<str>> = partitions.iter().map(|at| at.topic.clone()).collect();
         topics.sort_unstable();
         topics.dedup();
         // The ids are requested at each assignment, because a topic of this name may be a new
@@ -100,26 +102,28 @@ impl Member {
         let id = |at: &TopicPartition| {
             origin_id(cluster, self.topic_ids.get(&at.topic).copied().flatten(), at)
         };
-        Ok(of.iter().map(id).collect())
+        Ok(partitions.iter().map(id).collect())
     }
 
     /// Returns the state of partitions according to the brokers and the store.
     fn known(
         &self,
-        of: &[TopicPartition],
+        partitions: &[TopicPartition],
         ids: &[OriginId],
     ) -> Result<Vec<KnownOffsets>, ClientError> {
-        if of.is_empty() {
+        if partitions.is_empty() {
             return Ok(Vec::new());
         }
         let consumer = &self.consumer;
-        let group = consumer.committed(of, REQUEST_TIMEOUT)?;
-        let first = consumer.find(of, Place::First, REQUEST_TIMEOUT)?;
-        let end = consumer.find(of, Place::End, REQUEST_TIMEOUT)?;
+        let group = consumer.committed(partitions, REQUEST_TIMEOUT)?;
+        let first = consumer.find(partitions, Place::First, REQUEST_TIMEOUT)?;
+        let end = consumer.find(partitions, Place::End, REQUEST_TIMEOUT)?;
         let start = self.shared.config.read_from.start();
         let start = start.unwrap_or(Start::At(Place::First));
         let timed = match start {
-            Start::At(place @ Place::Time(_)) => consumer.find(of, place, REQUEST_TIMEOUT)?,
+            Start::At(place @ Place::Time(_)) => {
+                consumer.find(partitions, place, REQUEST_TIMEOUT)?
+            }
             _ => Vec::new(),
         };
         let (records, _) = self.shared.open.store.origins().map_err(store_error)?;
@@ -139,7 +143,7 @@ impl Member {
             };
             KnownOffsets { group: group[index], own: own(&ids[index]), read_from, first, end }
         };
-        Ok((0..of.len()).map(known).collect())
+        Ok((0..partitions.len()).map(known).collect())
     }
 
     /// Saves durably where reading begins, before the first record is sent.

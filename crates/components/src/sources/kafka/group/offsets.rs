@@ -93,7 +93,7 @@ impl Member {
         let sinks = self.shared.assigned.lock().sinks.clone();
         let durable = |(sink, start): &(SinkIndex, u64)| {
             let id = sinks.iter().find(|(index, _)| index == sink).map(|(_, id)| id);
-            let own = committed.iter().find(|(of, _)| Some(of) == id).map_or(0, |(_, at)| *at);
+            let own = committed.iter().find(|(sink, _)| Some(sink) == id).map_or(0, |(_, at)| *at);
             Some(own.max(*start).min(settled(*sink)?))
         };
         starts.iter().map(durable).min().flatten()
@@ -126,11 +126,11 @@ impl Member {
 
     /// Saves the group's offsets, because no commit of checkpoints follows.
     pub(super) fn keep_committed(&self) {
-        let of = |(at, owned): (&TopicPartition, &AssignedPartition)| {
+        let descriptor = |(at, owned): (&TopicPartition, &AssignedPartition)| {
             let (start, committed) = *self.offsets.committed.get(at)?;
             Some((owned.partition.origin.id, Memory { start, committed }.to_bytes()))
         };
-        let all: Vec<_> = self.owned.iter().filter_map(of).collect();
+        let all: Vec<_> = self.owned.iter().filter_map(descriptor).collect();
         if !all.is_empty()
             && let Err(error) = self.shared.open.store.keep(&all)
         {

@@ -70,26 +70,28 @@ impl Member {
     /// Opens the partitions of a recreated topic. The group's offsets belong to the previous topic.
     fn begin_again(&mut self, topic: &Arc<str>) -> Result<(), ClientError> {
         let is_of = |at: &&TopicPartition| at.topic == *topic;
-        let of: Vec<TopicPartition> = self.owned.keys().filter(is_of).cloned().collect();
+        let partitions: Vec<TopicPartition> = self.owned.keys().filter(is_of).cloned().collect();
         self.shared.open.counters.error("topic_recreated");
         log::warn!(
             "source {}: topic {topic} was deleted and recreated; reading of its records starts at \
              `read_from`",
             self.shared.open.info.id
         );
-        let gone: Vec<_> =
-            of.iter().filter_map(|at| Some(self.owned.get(at)?.partition.clone())).collect();
+        let gone: Vec<_> = partitions
+            .iter()
+            .filter_map(|at| Some(self.owned.get(at)?.partition.clone()))
+            .collect();
         self.recreated.insert(topic.clone());
         if self.consumer.is_cooperative() {
-            self.consumer.unassign(&of)?;
+            self.consumer.unassign(&partitions)?;
         }
         self.shared.remove(&gone);
-        for at in &of {
+        for at in &partitions {
             self.owned.remove(at);
             self.offsets.end(at);
         }
         // The event is handled like an assignment by the group, which is retried after a failure.
-        self.wait_for_answer(millstream_kafka::Event::Assign(of));
+        self.wait_for_answer(millstream_kafka::Event::Assign(partitions));
         Ok(())
     }
 }

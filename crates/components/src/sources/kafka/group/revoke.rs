@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// A revocation that waits until its partitions are drained.
 pub struct Revoking {
-    of: Vec<TopicPartition>,
+    partitions: Vec<TopicPartition>,
     /// Timer since the revocation.
     begun: Timer,
     deadline: Instant,
@@ -23,12 +23,12 @@ impl Member {
     /// immediately.
     pub(super) fn revoke(
         &mut self,
-        of: Vec<TopicPartition>,
+        partitions: Vec<TopicPartition>,
         is_lost: bool,
         begun: Timer,
         now: Instant,
     ) {
-        for partition in self.partitions(&of) {
+        for partition in self.partitions(&partitions) {
             partition.state.lock().phase = Phase::Draining;
         }
         if is_lost {
@@ -38,23 +38,24 @@ impl Member {
                 self.shared.open.info.id,
                 self.shared.config.group
             );
-            return self.give_up(&of, begun);
+            return self.give_up(&partitions, begun);
         }
         let deadline = now + self.shared.config.revoke_timeout.0;
-        self.revoking = Some(Revoking { of, begun, deadline, is_committing: false });
+        self.revoking = Some(Revoking { partitions, begun, deadline, is_committing: false });
         self.advance_revoke(now);
     }
 
     /// Continues a revocation: commits the offsets of drained partitions, then completes the
     /// revocation.
     pub(super) fn advance_revoke(&mut self, now: Instant) {
-        let Some(Revoking { of, begun, deadline, is_committing }) = &mut self.revoking else {
+        let Some(Revoking { partitions, begun, deadline, is_committing }) = &mut self.revoking
+        else {
             return;
         };
         let is_late = now >= *deadline;
         if !*is_committing {
-            let of = of.clone();
-            if !is_late && !of.iter().all(|at| self.is_drained(at)) {
+            let partitions = partitions.clone();
+            if !is_late && !partitions.iter().all(|at| self.is_drained(at)) {
                 return;
             }
             self.commit_settled();
@@ -62,13 +63,13 @@ impl Member {
                 revoking.is_committing = true;
             }
         } else if is_late || !self.offsets.is_waiting() {
-            let (of, begun) = (of.clone(), *begun);
+            let (partitions, begun) = (partitions.clone(), *begun);
             // The commit may have failed, for example because its generation has just ended.
-            if !is_late && of.iter().any(|at| self.has_to_commit(at)) {
+            if !is_late && partitions.iter().any(|at| self.has_to_commit(at)) {
                 return self.commit_settled();
             }
             self.revoking = None;
-            self.give_up(&of, begun);
+            self.give_up(&partitions, begun);
         }
     }
 
@@ -85,21 +86,21 @@ impl Member {
         self.durable(at).is_some_and(|durable| Some(durable) > self.offsets.group(at))
     }
 
-    fn give_up(&mut self, of: &[TopicPartition], begun: Timer) {
-        let gone = self.partitions(of);
+    fn give_up(&mut self, partitions: &[TopicPartition], begun: Timer) {
+        let gone = self.partitions(partitions);
         self.shared.remove(&gone);
-        for at in of {
+        for at in partitions {
             self.owned.remove(at);
             self.offsets.end(at);
         }
-        if let Err(error) = self.consumer.unassign(of) {
+        if let Err(error) = self.consumer.unassign(partitions) {
             self.shared.report(&error);
         }
-        record::rebalance(begun, &self.subject, 0, of.len());
+        record::rebalance(begun, &self.subject, 0, partitions.len());
         (self.shared.open.wake)();
     }
 
-    fn partitions(&self, of: &[TopicPartition]) -> Vec<Arc<Partition>> {
-        of.iter().filter_map(|at| Some(self.owned.get(at)?.partition.clone())).collect()
+    fn partitions(&self, partitions: &[TopicPartition]) -> Vec<Arc<Partition>> {
+        partitions.iter().filter_map(|at| Some(self.owned.get(at)?.partition.clone())).collect()
     }
 }

@@ -131,13 +131,13 @@ impl Simulation {
             return;
         }
         let index = self.random.usize(0..self.repairs.len());
-        let (of, action, repaired) = self.repairs.swap_remove(index).begin();
+        let (whole, action, repaired) = self.repairs.swap_remove(index).begin();
         let batch = repaired.batch;
-        let events: Vec<u32> = of.events.iter().collect();
+        let events: Vec<u32> = whole.events.iter().collect();
         let mut requests = Vec::new();
         match action {
             Action::Split(_) => {
-                let (first, second) = of.events.split_at(of.events.len() / 2);
+                let (first, second) = whole.events.split_at(whole.events.len() / 2);
                 requests.extend([first, second].map(|events| (request(events), None)));
             }
             Action::Divide(Division { again, refused }) => {
