@@ -150,11 +150,7 @@ async fn serve(
     console.show(&running, &config);
     warn_of_unowned(&config);
     let progress = console.progress(&running, options)?;
-    let services = Services {
-        state: console.config.clone(),
-        recorder: recording.state.clone(),
-        taps: console.taps.clone(),
-    };
+    let services = console.services(&recording);
     let mut reloader = Reloader::new(config, files, hangup, settings, services);
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
@@ -421,6 +417,15 @@ struct Api {
 }
 
 impl Api {
+    /// Returns the services that a reload keeps up to date.
+    fn services(&self, recording: &Recording) -> Services {
+        Services {
+            state: self.config.clone(),
+            recorder: recording.state.clone(),
+            taps: self.taps.clone(),
+        }
+    }
+
     /// Opens the API. A one-off run uses any free port if another agent uses the configured port.
     async fn open(
         config: &Config,
