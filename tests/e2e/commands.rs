@@ -159,7 +159,7 @@ fn validate_finds_what_would_make_a_run_fail() {
     let cases = [
         (
             "sinks: { a: { type: file, inputs: [app], path: /x/a.log } }",
-            "`app` reads what `a` writes",
+            "`app` reads the output of `a`",
         ),
         (
             "sinks: { a: { type: file, inputs: [app], path: /o }, b: { type: file, inputs: [app], path: /o } }",
