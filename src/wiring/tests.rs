@@ -23,7 +23,7 @@ fn compressors_that_exceed_the_memory_limit_are_rejected_with_the_amount_needed(
         refused(&load(&text))
     };
     let told = refusal("64MiB").unwrap();
-    assert!(told.contains("the compressors and groups of one, two take 24MiB"), "{told}");
+    assert!(told.contains("the compressors and groups of one, two need 24MiB"), "{told}");
     assert!(told.contains("raise limits.memory to 96MiB, or lower compression_level"), "{told}");
     assert_eq!(refusal("96MiB"), None);
 }

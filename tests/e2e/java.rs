@@ -212,7 +212,7 @@ sinks: { out: { type: file, inputs: [jvms], path: 'DIR/out.json' } }
         });
         let again = service.attach(dir.path(), &options);
         assert_eq!(again.status.code(), Some(1), "{}", text(&again));
-        assert!(text(&again).contains("has the agent already"), "{}", text(&again));
+        assert!(text(&again).contains("it already has the Java agent"), "{}", text(&again));
         let typo = service.attach(dir.path(), "treshold=10ms");
         assert_eq!(typo.status.code(), Some(2), "{}", text(&typo));
         assert!(text(&typo).contains("threshold, log_threshold"), "{}", text(&typo));
@@ -248,7 +248,7 @@ fn an_attach_that_is_refused_says_why_and_harms_no_process() {
     sleep.kill().unwrap();
     sleep.wait().unwrap();
     let no_jar = attach(&[&service.0.id().to_string(), "--jar", "/missing/agent.jar"]);
-    assert!(text(&no_jar).contains("does not see /missing/agent.jar"), "{}", text(&no_jar));
+    assert!(text(&no_jar).contains("cannot see /missing/agent.jar"), "{}", text(&no_jar));
     let gone = attach(&["2147483647", "--jar", "/a.jar"]);
     assert!(text(&gone).contains("no such process"), "{}", text(&gone));
 }

@@ -112,7 +112,7 @@ fn the_configuration_says_where_disk_buffers_are() {
     let output = run(&["cat", "ou", "-c", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("`ou`") && message.contains("there are: out"), "{message}");
+    assert!(message.contains("`ou`") && message.contains("these sinks have one: out"), "{message}");
     let output = run(&["ls", "-c", "/nowhere.yaml"]);
     assert_eq!(output.status.code(), Some(2));
 }

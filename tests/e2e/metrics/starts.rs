@@ -62,7 +62,7 @@ fn a_file_that_is_not_a_socket_is_rejected_and_kept() {
     fs::write(dir.path().join("file"), "precious").unwrap();
     assert_says(
         &refused(dir.path(), "dogstatsd", "unixgram://DIR/file"),
-        &["/file: a file exists there that is not a socket", "remove it"],
+        &["/file: a file exists there that is not a socket", "remove the file"],
     );
     assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "precious");
 }

@@ -504,7 +504,7 @@ mod tests {
             assert!(taken <= bound + BUFFERS, "{head}: {taken} bytes");
         }
         for (head, part) in [
-            ("HTTP/1.1 409 Conflict\r\n\r\n", "more than 64 KiB"),
+            ("HTTP/1.1 409 Conflict\r\n\r\n", "larger than 64 KiB"),
             // The samples are passed on as they arrive.
             ("HTTP/1.1 200 OK\r\n\r\n", ""),
         ] {

@@ -8,7 +8,7 @@
 //! let error = regex::bytes::Regex::new(r"\d+\Z").unwrap_err().to_string();
 //! assert_eq!(
 //!     pattern_fault(r"\d+\Z", &error, PatternUse::Condition),
-//!     r"unrecognized escape sequence at `\Z`; write `$`, or `\z` in multi-line mode"
+//!     r"unrecognized escape sequence at `\Z`; use `$`, or `\z` in multi-line mode"
 //! );
 //! ```
 

@@ -164,7 +164,7 @@ fn unknown_names_have_suggestions() {
         ("", "use, for example, Europe/Berlin, +02:00, UTC or local"),
         ("Etc/Unknown", "+02:00"),
         ("+2", "+02:00"),
-        ("../../etc/passwd", "use for example"),
+        ("../../etc/passwd", "use, for example"),
     ] {
         let message = zone(name).unwrap_err();
         assert!(

@@ -94,6 +94,6 @@ async fn buffers_that_exceed_the_memory_limit_are_rejected() {
         parts.check(&settings(None, false))
     };
     let refused = check(20 << 20).unwrap_err().to_string();
-    assert!(refused.contains("raise it to 80MiB"), "{refused}");
+    assert!(refused.contains("raise limits.memory to 80MiB"), "{refused}");
     check(16 << 20).unwrap();
 }

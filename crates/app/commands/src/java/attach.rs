@@ -312,7 +312,7 @@ mod tests {
         assert!(reason("0\nreturn code: 102\n").contains("did not start"));
         assert!(reason("1\nDynamic agent loading is not enabled.\n").contains("not enabled"));
         assert!(reason("100\n").contains("error 100"));
-        assert!(reason("").contains("ended"));
+        assert!(reason("").contains("exited"));
     }
 
     #[test]

@@ -154,7 +154,7 @@ fn wrong_types() {
         ),
         (
             "    include: [a]\n    rate_limit: 100\n",
-            "6:17: `rate_limit`: \"100\" has no unit; use for example",
+            "6:17: `rate_limit`: \"100\" has no unit; use, for example",
         ),
         (
             "    include: [a]\n    attributes: {a: [b]}\n",

@@ -175,7 +175,7 @@ fn invalid_formats_are_rejected() {
         Access::new(&config).expect_err(format)
     };
     for (server, format, says) in [
-        (Server::Nginx, "$a$b", "use a character between"),
+        (Server::Nginx, "$a$b", "add a character between them"),
         (Server::Nginx, "text", "no variable in the format"),
         (Server::Nginx, "$ x", "without a variable name"),
         (Server::Nginx, "${a", "without a closing brace"),

@@ -282,7 +282,11 @@ fn unselected_rows_are_not_searched() {
 fn errors_do_not_contain_the_key() {
     let all = [
         (json!({ "detect": [] }), "", "has no detector"),
-        (json!({ "patterns": { "a b": "x" } }), "/patterns/a b", "appears in events"),
+        (
+            json!({ "patterns": { "a b": "x" } }),
+            "/patterns/a b",
+            "is not a valid name, which appears in events",
+        ),
         (json!({ "patterns": { "a": "(" } }), "/patterns/a", "invalid regular expression"),
         (
             json!({ "patterns": { "a": r"(?<!x)\d{6}" } }),

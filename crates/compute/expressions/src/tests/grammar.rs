@@ -170,7 +170,7 @@ fn errors_have_a_position_and_advice() {
             "line 1, column 3: this never has a value: a number is out of range or divided by \
              zero; use a value that has one",
         ),
-        ("\"open", "line 1, column 1: unterminated string; end it with \""),
+        ("\"open", "line 1, column 1: unterminated string; close it with \""),
         (
             "event",
             "line 1, column 1: the event itself is not a value; use a field, as in event.status",

@@ -200,7 +200,7 @@ fn errors_say_what_to_write_instead() {
         (error("/a/{{ host }}//b", Use::Path), "every folder after a field needs a name; remove"),
         (
             error(&format!("/a/{}{{{{ host }}}}", "x".repeat(170)), Use::Path),
-            "a name of 200 bytes has no space for the values",
+            "a name of at most 200 bytes has no space for the field values",
         ),
         (error("{{ host }}", Use::Topic), "a field needs text before it; use"),
         (error(".{{ host }}", Use::Topic), "a field needs text before it; use"),
