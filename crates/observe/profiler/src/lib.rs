@@ -26,7 +26,7 @@
 //! let session = millstream_profiler::start(settings)?;
 //! {
 //!     let _entered = Component::named("parse_access").enter();
-//! Samples of this thread are attributed to the component.
+//!     // Samples of this thread are attributed to the component.
 //! }
 //! let profile = session.stop();
 //! assert_eq!(profile.event, Event::Cpu);
