@@ -31,7 +31,8 @@ const MEMORY_MIN: Size = Size(32 << 20);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Globals {
-    /// Folder for the agent's state: checkpoints, token and control socket. Created if missing.
+    /// Folder for the agent's state: checkpoints, token and control socket. The agent creates the
+    /// folder if it is missing.
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
     /// The agent's log.
@@ -45,7 +46,7 @@ pub struct Globals {
     pub recorder: RecorderSettings,
     /// Profiler.
     pub profiler: ProfilerSettings,
-    /// Maximum time that a stop waits for data in flight to be delivered. Raise it for slow
+    /// Maximum time that shutdown waits for data in flight to be delivered. Raise it for slow
     /// endpoints, and set a longer timeout in the service manager.
     pub shutdown_timeout: Interval,
     /// The agent's HTTP API.
@@ -147,7 +148,8 @@ pub struct JvmSettings {
     pub processes: BTreeMap<String, ProcessSettings>,
 }
 
-/// JVM in a separate process. A setting that is not set has the value of the JVM inside the agent.
+/// JVM in a separate process. A setting that is not set has the same value as for the JVM inside
+/// the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessSettings {

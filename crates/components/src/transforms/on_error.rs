@@ -19,12 +19,12 @@ const REASON: &str = "reason";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// The event passes unchanged and is counted.
+    /// The event passes through unchanged and is counted.
     #[default]
     Pass,
     /// The event is dropped and counted.
     Drop,
-    /// The event goes to the side output `rejected` with a field `reason`, and is counted.
+    /// The event goes to the side output `rejected` with a `reason` field, and is counted.
     Reject,
 }
 

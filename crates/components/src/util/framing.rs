@@ -17,21 +17,21 @@ const _: () = assert!(UNKNOWN == TIME_UNKNOWN);
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MultilineConfig {
-    /// Predefined rules for the output of a language, instead of `start`, `format`, `after`, `nth`,
+    /// Predefined rules for a language's output, instead of `start`, `format`, `after`, `nth`,
     /// `timezone`, `pattern`, `continue` and `end`.
     pub preset: Option<PresetName>,
     /// How the first line of an event is recognized.
     pub start: Option<StartName>,
     /// With `start: timestamp`: format of the timestamp, as `strptime` specifiers, or `iso8601`,
     /// `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the
-    /// first that matches is used. The timestamp becomes the time of the event.
+    /// first that matches is used. The timestamp becomes the event time.
     pub format: Option<TimeFormats>,
     /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
     /// Occurrence of `after` that precedes the timestamp, counted from 1; the first by default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
-    /// `local` for the zone of the host.
+    /// `local` for the host's zone.
     pub timezone: Option<String>,
     /// With `start: regex`: regular expression that matches the first line of an event.
     pub pattern: Option<String>,
@@ -43,7 +43,7 @@ pub struct MultilineConfig {
     /// Maximum number of lines per event. Raise it for longer stack traces.
     #[serde(default = "default_lines_max")]
     pub lines_max: usize,
-    /// Time after which an event ends if the file has not grown.
+    /// How long the file must stop growing before an event ends.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
@@ -67,7 +67,7 @@ impl From<TimeFormats> for Vec<String> {
     }
 }
 
-/// Multi-line rules for the output of a language.
+/// Multi-line rules for a language's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PresetName {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// TLS settings of the connections to brokers.
+/// TLS settings for connections to brokers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
@@ -19,15 +19,15 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// PEM file with the agent's client certificate.
     pub cert_file: Option<PathBuf>,
-    /// PEM file with the private key of the client certificate.
+    /// PEM file with the client certificate's private key.
     pub key_file: Option<PathBuf>,
     /// Password of `key_file`.
     pub key_password: Option<String>,
-    /// `false` accepts any certificate of the broker. Use it only for tests.
+    /// `false` accepts any broker certificate. Use it only for tests.
     #[serde(default = "yes")]
     pub verify: bool,
     /// `false` accepts a certificate for another host name. Use it if the certificates do not
-    /// contain the host names of the brokers.
+    /// contain the brokers' host names.
     #[serde(default = "yes")]
     pub verify_hostname: bool,
 }

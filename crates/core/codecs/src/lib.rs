@@ -31,8 +31,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Encoding {
-    /// `json`: one object per line; `raw_json`: a line that is an object, with added members; `text`:
-    /// the line as it was read; `msgpack`: metrics in blocks.
+    /// `json`: one JSON object per line; `raw_json`: the line itself if it is a JSON object, with
+    /// members added; `text`: the line unchanged; `msgpack`: metrics in blocks.
     pub codec: Codec,
     /// Format of the time of a JSON event.
     pub timestamp: TimestampFormat,
@@ -62,8 +62,8 @@ pub const METADATA_KEY: &str = "meta";
 pub enum Codec {
     /// One JSON object per line.
     Json,
-    /// A line that is a JSON object, unparsed, with the members that `json` adds, except `message`.
-    /// Any other line is encoded as with `json`.
+    /// A line that is a JSON object, unparsed, with the members that `json` adds, except for
+    /// `message`. Any other line is encoded as with `json`.
     RawJson,
     /// The line as it was read, byte for byte.
     Text,

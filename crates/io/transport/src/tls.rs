@@ -27,16 +27,16 @@ pub struct TlsFiles {
     /// PEM file with trusted certificates: CA certificates or the servers' own. The default is the
     /// system CAs.
     pub ca_file: Option<PathBuf>,
-    /// Fingerprints, one of which must match the endpoint: `sha256:HEX` of its certificate or of a
-    /// CA that it presents, or `sha256//BASE64` of its public key. Without `ca_file`, a matching
-    /// fingerprint replaces the CA check.
+    /// Fingerprints, one of which must match the endpoint: `sha256:HEX` for the endpoint's
+    /// certificate or for a CA that the endpoint presents, or `sha256//BASE64` for its public key.
+    /// Without `ca_file`, a matching fingerprint replaces the CA check.
     pub pin: Option<PinOption>,
     /// PEM file with the agent's client certificate and any intermediate certificates.
     pub cert_file: Option<PathBuf>,
-    /// PEM file with the private key of the client certificate.
+    /// PEM file with the client certificate's private key.
     pub key_file: Option<PathBuf>,
-    /// `false` accepts any certificate of the endpoint; with `pin`, it accepts a pinned certificate
-    /// that has expired or belongs to another host. Use it only for tests.
+    /// `false` accepts any endpoint certificate; with `pin`, it accepts a pinned certificate that
+    /// has expired or belongs to another host. Use it only for tests.
     pub verify: bool,
     /// `false` accepts a certificate for another host name. Prefer `server_name` if the name in the
     /// certificate differs from the address.

@@ -36,15 +36,15 @@ pub struct ElasticsearchConfig {
     /// path of each address.
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
-    /// Index that an event is written to, as a template. Dates in the template come from the time
-    /// of the event.
+    /// Index that an event is written to, as a template. Dates in the template come from the event
+    /// time.
     #[serde(default)]
     pub index: Option<IndexTemplate>,
     /// Data stream that events are written to, instead of `index`.
     #[serde(default)]
     pub data_stream: Option<DataStream>,
-    /// Operation for each event: `create` keeps a document that already exists, `index` replaces
-    /// it. Data streams accept only `create`.
+    /// Operation for each event: `create` keeps a document that already exists, and `index`
+    /// replaces it. Data streams accept only `create`.
     #[serde(default)]
     pub op_type: OpType,
     /// Document id, as a template. The default, which also applies to events without the field, is
@@ -60,7 +60,7 @@ pub struct ElasticsearchConfig {
     #[serde(default)]
     pub pipeline: Option<TextTemplate>,
     /// Maximum number of indexes that receive events within an hour; events for additional indexes
-    /// are refused. The limit protects the cluster from a template that renders too many names.
+    /// are rejected. The limit protects the cluster from a template that renders too many names.
     #[serde(default = "indexes_max")]
     #[schemars(range(min = 1))]
     pub indexes_max: usize,
@@ -71,7 +71,7 @@ pub struct ElasticsearchConfig {
     /// Encoding of a document.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Additional headers of each request.
+    /// Additional headers to send with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The agent's credentials.
@@ -80,9 +80,9 @@ pub struct ElasticsearchConfig {
     /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
-    /// `none`. By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
-    /// `ALL_PROXY` and `NO_PROXY`.
+    /// HTTP proxy for connections to the endpoints, such as `http://proxy.example:3128`, or `none`.
+    /// By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`
+    /// and `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
     /// Compression of request bodies.
@@ -95,7 +95,7 @@ pub struct ElasticsearchConfig {
     /// Limits on the events in a request.
     #[serde(default)]
     pub batch: BatchOptions,
-    /// Timeouts and limits of requests.
+    /// Timeouts and limits for requests.
     #[serde(default)]
     pub request: BulkRequestOptions,
 }
@@ -127,11 +127,11 @@ impl DataStream {
     }
 }
 
-/// Timeouts and limits of bulk requests.
+/// Timeouts and limits for bulk requests.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkRequestOptions {
-    /// Maximum time of a request, from connecting to the end of the response. Raise it for a
+    /// Maximum time for a request, from connecting to the end of the response. Raise it for a
     /// cluster that indexes slowly.
     pub timeout: Interval,
     /// Maximum time for connecting, including TLS.

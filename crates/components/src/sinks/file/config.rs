@@ -20,8 +20,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// Path of the file to append to; missing folders are created. The path is a template:
-    /// `{{ host }}` inserts a field of the event, `%F` a part of its time, `%%` a percent sign.
+    /// Path of the file to append to; missing folders are created. The path is a template: `{{ host
+    /// }}` inserts an event field, `%F` inserts the date of the event time, and `%%` inserts a
+    /// percent sign.
     pub path: PathTemplate,
     /// Encoding of an event.
     #[serde(default)]
@@ -34,13 +35,13 @@ pub struct FileConfig {
     pub compression_level: Option<u32>,
     /// Rotation of the files; no rotation by default.
     pub rotate: Option<Rotate>,
-    /// Maximum time until written events are synced to disk and count as delivered. A longer
+    /// Maximum time until written events are synced to disk and treated as delivered. A longer
     /// interval means fewer syncs and a later checkpoint.
     #[serde(default = "default_sync")]
     pub sync: Interval,
-    /// Maximum number of open files, up to 10,000. Beyond it, the sink closes the least recently
-    /// used file. Raise it if `path` expands to more files than this that receive events at the
-    /// same time.
+    /// Maximum number of open files, up to 10,000. Beyond this number, the sink closes the least
+    /// recently used file. Raise it if `path` expands to more files than this that receive events
+    /// at the same time.
     #[serde(default = "default_open_files_max")]
     #[schemars(range(min = 1, max = 10_000))]
     pub open_files_max: usize,

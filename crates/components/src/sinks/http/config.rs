@@ -29,10 +29,10 @@ pub struct HttpConfig {
     /// Several equivalent addresses, used round-robin, instead of `uri`.
     #[serde(default)]
     pub endpoints: Vec<String>,
-    /// Method of the requests.
+    /// Request method.
     #[serde(default)]
     pub method: RequestMethod,
-    /// Additional headers of each request; `Content-Type` replaces the default.
+    /// Additional headers to send with each request; `Content-Type` replaces the default.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The agent's credentials.
@@ -41,9 +41,9 @@ pub struct HttpConfig {
     /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
-    /// `none`. By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
-    /// `ALL_PROXY` and `NO_PROXY`.
+    /// HTTP proxy for connections to the endpoints, such as `http://proxy.example:3128`, or `none`.
+    /// By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`
+    /// and `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
     /// Encoding of an event.
@@ -63,7 +63,7 @@ pub struct HttpConfig {
     /// Limits on the events in a request.
     #[serde(default)]
     pub batch: BatchOptions,
-    /// Timeouts and limits of requests.
+    /// Timeouts and limits for requests.
     #[serde(default)]
     pub request: RequestOptions,
     /// Time window, after the end of a metric period, in which this host sends its metrics.

@@ -31,7 +31,7 @@ pub struct BatchOptions {
     /// Maximum number of events in a request. Reduce it for an endpoint with a smaller limit.
     #[schemars(range(min = 1))]
     pub events: u64,
-    /// Maximum time that the first event of a batch waits for more events. A shorter time reduces
+    /// Maximum time that the first event in a batch waits for more events. A shorter time reduces
     /// the latency, but takes more requests.
     pub timeout: Interval,
 }
@@ -63,11 +63,11 @@ impl BatchOptions {
     }
 }
 
-/// Timeouts and limits of requests.
+/// Timeouts and limits for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestOptions {
-    /// Maximum time of a request, from connecting to the end of the response. Raise it for an
+    /// Maximum time for a request, from connecting to the end of the response. Raise it for an
     /// endpoint that responds slowly.
     pub timeout: Interval,
     /// Maximum time for connecting, including TLS.
@@ -154,7 +154,7 @@ pub struct Settings {
     pub auth: Option<Arc<Auth>>,
     /// The limits of a batch.
     pub batch: BatchOptions,
-    /// The timeouts and limits of requests.
+    /// The timeouts and limits for requests.
     pub request: RequestOptions,
     /// Longest pause between attempts against an endpoint that rejects every request until an
     /// operator intervenes.

@@ -20,10 +20,10 @@ pub struct KafkaConfig {
     /// Key of each record, as a template; no key by default.
     #[serde(default)]
     pub key: Option<TextTemplate>,
-    /// Additional headers of each record, by name; the values are templates.
+    /// Additional headers to send with each record, by name; the values are templates.
     #[serde(default)]
     pub headers: BTreeMap<String, TextTemplate>,
-    /// Name of the header that carries the id of the event; the `kafka` source uses it to recognize
+    /// Name of the header that carries the event id; the `kafka` source uses it to recognize
     /// repeated records. `''` sends no header. The default is `millstream-id`, or no header if the
     /// record contains the id in `meta.id` or is a block of metrics.
     #[serde(default)]
@@ -37,14 +37,14 @@ pub struct KafkaConfig {
     /// Compression of record batches.
     #[serde(default)]
     pub compression: Compression,
-    /// TLS settings of the connections.
+    /// TLS settings for the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
     /// The agent's SASL authentication.
     #[serde(default)]
     pub sasl: Option<Sasl>,
     /// Maximum number of distinct topics in one run of the agent; events for additional topics are
-    /// refused. The limit protects the brokers from a template that renders too many names.
+    /// rejected. The limit protects the brokers from a template that renders too many names.
     #[serde(default = "default_topics_max")]
     #[schemars(range(min = 1))]
     pub topics_max: usize,

@@ -14,10 +14,10 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DistributionKind {
-    /// Summaries: the quantiles of the period, and the sum and count of all periods.
+    /// Summaries: the quantiles for the period, and the sum and count over all periods.
     #[default]
     Summary,
-    /// Native histograms of all periods. Prometheus accepts them with
+    /// Native histograms over all periods. Prometheus accepts them with
     /// `--enable-feature=native-histograms`.
     Native,
 }
@@ -27,8 +27,8 @@ pub enum DistributionKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapingKind {
-    /// Replaces each invalid character with `_`. If several names become the same, only the first
-    /// is exposed.
+    /// Replaces each invalid character with `_`. If several names become the same name, only the
+    /// first is exposed.
     #[default]
     Underscores,
     /// Prometheus' value escaping, such as `U__a_2e_b` for `a.b`: different names stay different,

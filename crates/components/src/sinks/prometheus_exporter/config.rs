@@ -51,8 +51,8 @@ pub struct PrometheusExporterConfig {
     /// Idle time after which a series is removed, or `never`.
     #[serde(default = "default_expire")]
     pub expire: Expiry,
-    /// Maximum number of series; events that would create more are refused. Each series takes about
-    /// 150 bytes plus its labels.
+    /// Maximum number of series; events that would create more series are rejected. Each series
+    /// takes about 150 bytes plus its labels.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,

@@ -37,12 +37,12 @@ pub struct PrometheusRemoteWriteConfig {
     /// TLS settings for connections to `https` addresses.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// HTTP proxy for the connections to the endpoints, such as `http://proxy.example:3128`, or
-    /// `none`. By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
-    /// `ALL_PROXY` and `NO_PROXY`.
+    /// HTTP proxy for connections to the endpoints, such as `http://proxy.example:3128`, or `none`.
+    /// By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`
+    /// and `NO_PROXY`.
     #[serde(default)]
     pub proxy: Option<String>,
-    /// Additional headers of each request, such as `X-Scope-OrgID`.
+    /// Additional headers to send with each request, such as `X-Scope-OrgID`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Version of the remote write protocol; `auto` probes the endpoint.
@@ -51,7 +51,7 @@ pub struct PrometheusRemoteWriteConfig {
     /// Limits on the events in a request.
     #[serde(default)]
     pub batch: BatchOptions,
-    /// Timeouts and limits of requests.
+    /// Timeouts and limits for requests.
     #[serde(default)]
     pub request: RequestOptions,
     /// Time window, after the end of a metric period, in which this host sends its requests.
@@ -85,8 +85,8 @@ pub struct PrometheusRemoteWriteConfig {
     /// Idle time after which a series is removed, or `never`.
     #[serde(default = "default_expire")]
     pub expire: Expiry,
-    /// Maximum number of series; events that would create more are refused. Each series takes about
-    /// 150 bytes plus its labels.
+    /// Maximum number of series; events that would create more series are rejected. Each series
+    /// takes about 150 bytes plus its labels.
     #[serde(default = "default_max_series")]
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,

@@ -21,8 +21,8 @@ pub struct TcpConfig {
     /// Address of the endpoint, as `host:port`.
     #[serde(default)]
     pub address: Option<String>,
-    /// Several addresses, as `host:port`, instead of `address`. When one fails, the sink uses the
-    /// next.
+    /// List of `host:port` addresses, used instead of `address`. If one fails, the sink switches to
+    /// the next.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub addresses: Option<Vec<String>>,
@@ -53,7 +53,7 @@ pub struct TcpConfig {
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// TLS settings of the connections; unencrypted by default.
+    /// TLS settings for the connections; unencrypted by default.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
     /// Maximum time for connecting, including TLS.

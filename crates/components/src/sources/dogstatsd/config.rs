@@ -46,17 +46,17 @@ pub enum Aggregate {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {
-    /// Whether a signed gauge such as `+3` changes the value, as in plain StatsD, instead of
-    /// setting it, as in DogStatsD. Requires `receivers: 1`.
+    /// Whether a signed gauge such as `+3` changes the current value, as in plain StatsD, instead
+    /// of setting the value, as in DogStatsD. Requires `receivers: 1`.
     pub gauge_deltas: bool,
-    /// Aggregates of timings and histograms, in addition to percentiles; `max`, `median`, `avg` and
-    /// `count` by default.
+    /// Aggregates for timings and histograms, in addition to percentiles; `max`, `median`, `avg`
+    /// and `count` by default.
     pub aggregates: Option<Vec<Aggregate>>,
-    /// Percentiles of timings and histograms, each from 0 to 1; 0.95 by default.
+    /// Percentiles for timings and histograms, each from 0 to 1; 0.95 by default.
     pub percentiles: Option<Vec<f64>>,
-    /// Percentiles of distributions, each from 0 to 1; 0.5, 0.75, 0.9, 0.95 and 0.99 by default.
+    /// Percentiles for distributions, each from 0 to 1; 0.5, 0.75, 0.9, 0.95 and 0.99 by default.
     pub distribution_percentiles: Option<Vec<f64>>,
-    /// Options that all sources of points share.
+    /// Options that all point sources share.
     #[serde(flatten)]
     pub points: PointOptions,
 }

@@ -41,8 +41,8 @@ pub struct FileConfig {
     /// contents of files that have not been written to for this long. Set it to avoid a flood of
     /// old events.
     pub ignore_older: Option<Interval>,
-    /// Which symlinks to files are followed: links to files of the same owner, no links (`never`),
-    /// or links to files below the folders in `allow`.
+    /// Which symlinks to files are followed: links to files with the same owner, no links
+    /// (`never`), or links to files below the folders in `allow`.
     #[serde(default)]
     pub symlinks: SymlinksConfig,
     /// Maximum number of open files. The default is the system's limit minus 128. Above the
@@ -54,8 +54,9 @@ pub struct FileConfig {
     /// idle file, the source keeps only the path, size and modification time, about 400 bytes, and
     /// reopens the file when it changes. Raise the maximum if many files are written to rarely.
     pub idle_files_max: Option<usize>,
-    /// Time after which a last line without a line end is delivered as is. Text that is written
-    /// later becomes another event. Without this option, the line waits until its file is gone.
+    /// How long the file must stop growing before a last line without a line end is delivered as
+    /// is. Text that is written later becomes another event. Without this option, the line waits
+    /// until its file is gone.
     pub read_timeout: Option<Interval>,
     /// How the source holds files that are rotated away before they are delivered.
     #[serde(default)]
@@ -88,13 +89,14 @@ pub struct FileConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
     /// Whether the source keeps a hard link to an undelivered rotated file in `data_dir`, so that
-    /// the data survives deletion, a stop and a crash.
+    /// the data survives deletion, shutdown and a crash.
     pub link: bool,
-    /// Whether a stop copies the undelivered rest of a deleted file without a hard link to
+    /// Whether shutdown copies the undelivered remainder of a deleted file without a hard link to
     /// `data_dir`.
     pub copy_at_stop: bool,
-    /// Whether the undelivered rest of a deleted file moves to the disk buffers of the sinks that
-    /// are behind, which frees the file's disk space. Enable it if deleted files fill the disk.
+    /// Whether the undelivered remainder of a deleted file moves to the disk buffers of the sinks
+    /// that are behind, which frees the file's disk space. Enable it if deleted files fill the
+    /// disk.
     pub spool: bool,
     /// Maximum disk space of deleted files that are not delivered yet. Above the maximum, the
     /// source drops the files that were deleted first, and counts their undelivered data. The
@@ -123,7 +125,8 @@ pub enum ReadFrom {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SymlinksConfig {
-    /// Symlinks to files of the link's owner, and symlinks into the folders of container logs.
+    /// Symlinks to files that belong to the link's owner, and symlinks into the folders of
+    /// container logs.
     #[default]
     SameOwner,
     /// No symlinks.
@@ -151,8 +154,8 @@ pub struct BackfillConfig {
     pub from: Option<String>,
     /// End of the range, exclusive.
     pub until: Option<String>,
-    /// Format of the timestamp in a line, unless `multiline` or `format` of the source already
-    /// parses it: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
+    /// Format of the timestamp in a line, unless the source's `multiline` or `format` option
+    /// already parses it: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
     /// `epoch_us`, `epoch_ns`; or a list of formats, of which the first that matches is used.
     pub format: Option<TimeFormats>,
     /// Text directly before the timestamp. Without it, the timestamp starts the line.
@@ -160,7 +163,7 @@ pub struct BackfillConfig {
     /// Occurrence of `after` to use, counted from 1; the first by default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
-    /// `local` for the zone of the host.
+    /// `local` for the host's zone.
     pub timezone: Option<String>,
 }
 

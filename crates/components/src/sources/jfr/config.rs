@@ -45,7 +45,7 @@ pub struct JfrConfig {
     /// too many log events.
     #[serde(default)]
     pub log_threshold: LogThreshold,
-    /// Whether log events contain the stack of the thread, up to 32 frames.
+    /// Whether log events contain the thread's stack, up to 32 frames.
     #[serde(default)]
     pub stack: bool,
     /// Maximum number of tag sets per process and event type, 1 to 10,000; additional sets become

@@ -53,9 +53,9 @@ pub struct JvmSourceConfig {
     #[serde(default)]
     pub jars: Vec<PathBuf>,
     /// Time between the starts of two calls. Without it, the next call starts when the previous
-    /// call ends.
+    /// call returns.
     pub interval: Option<Interval>,
-    /// Maximum time of a call, after which the thread is interrupted. The default is 30s with an
+    /// Maximum time for a call, after which the thread is interrupted. The default is 30s with an
     /// interval, and unlimited without one.
     pub timeout: Option<Interval>,
     /// Options that the collector receives, with any keys and values.

@@ -26,10 +26,10 @@ pub struct KafkaConfig {
     /// Where to start in a partition for which neither the group nor this agent has an offset.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Where the ids of events come from.
+    /// Where event ids come from.
     #[serde(default)]
     pub id: IdSource,
-    /// Name of the header that carries the id of an event.
+    /// Name of the header that carries the event id.
     #[serde(default = "default_id_header")]
     #[schemars(length(min = 1))]
     pub id_header: String,
@@ -48,11 +48,11 @@ pub struct KafkaConfig {
     /// events after a crash, and more load on the brokers.
     #[serde(default = "default_commit_interval")]
     pub commit_interval: Interval,
-    /// Maximum time to drain a partition that moves to another member of the group. Raise it for a
-    /// slow sink, to avoid repeated events.
+    /// Maximum time to drain a partition that moves to another group member. Raise it for a slow
+    /// sink, to avoid repeated events.
     #[serde(default = "default_revoke_timeout")]
     pub revoke_timeout: Interval,
-    /// TLS settings of the connections.
+    /// TLS settings for the connections.
     #[serde(default)]
     pub tls: Option<Tls>,
     /// The agent's SASL authentication.

@@ -42,7 +42,7 @@ pub enum Distributions {
     Sketch,
 }
 
-/// Options that all sources of points share.
+/// Options that all point sources share.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PointOptions {
@@ -70,7 +70,7 @@ pub struct PointOptions {
     pub max_connections: usize,
     /// Tags that identify the sender of a point.
     pub origin_tags: Vec<OriginTag>,
-    /// Maximum number of series per receiver; points of additional series are counted together. The
+    /// Maximum number of series per receiver; points in additional series are counted together. The
     /// limit bounds the memory of the source.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
@@ -79,7 +79,7 @@ pub struct PointOptions {
     pub max_tags: usize,
     /// Maximum size of a name, up to 4KiB.
     pub max_name: Size,
-    /// Maximum size of the tags of a point, up to 32KiB.
+    /// Maximum size of a point's tags, up to 32KiB.
     pub max_tags_size: Size,
     /// Time without points after which a series is removed, or `never`.
     pub expire: Expiry,

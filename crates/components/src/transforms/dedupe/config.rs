@@ -18,8 +18,8 @@ pub struct DedupeConfig {
     /// Time for which an event is remembered after it was first seen. Duplicates do not extend it.
     #[serde(default = "minute")]
     pub window: Interval,
-    /// Maximum number of remembered events, above which the oldest is evicted. An event takes about
-    /// 100 bytes.
+    /// Maximum number of remembered events; beyond this number, the oldest event is evicted. An
+    /// event takes about 100 bytes.
     #[serde(default = "keys_max")]
     pub keys_max: usize,
 }

@@ -103,7 +103,7 @@ pub struct SubstringConfig {
     /// First character of the part, counted from 0; a negative number counts from the end.
     #[serde(default)]
     pub from: i64,
-    /// Maximum number of characters; the rest of the text by default.
+    /// Maximum number of characters; the remaining text by default.
     pub length: Option<u64>,
     /// Field for the result; `field` by default.
     pub to: Option<String>,
@@ -117,7 +117,7 @@ pub struct SplitConfig {
     pub field: String,
     /// Delimiter between two pieces.
     pub delimiter: String,
-    /// Fields for the pieces, in order; the last field gets the rest of the text.
+    /// Fields for the pieces, in order; the last field gets the remaining text.
     pub to: Option<Vec<String>>,
     /// Field for a list of all pieces.
     pub into: Option<String>,
@@ -144,12 +144,12 @@ pub struct LookupConfig {
     pub field: String,
     /// Field for the result; `field` by default.
     pub to: Option<String>,
-    /// Values by key.
+    /// Lookup table that maps each key to its value.
     #[serde(default)]
     pub table: BTreeMap<String, Constant>,
     /// CSV file of `key,value` lines. Keys in `table` take precedence.
     pub file: Option<PathBuf>,
-    /// Value for all other keys. Without it, other keys create no field.
+    /// Value for keys that are not in the table. Without it, such keys create no field.
     pub default: Option<Constant>,
 }
 
@@ -186,10 +186,10 @@ pub enum Algorithm {
 pub struct UrlConfig {
     /// The field to parse.
     pub field: String,
-    /// Prefix of the names of the new fields.
+    /// Prefix for the names of the new fields.
     #[serde(default = "url_prefix")]
     pub prefix: String,
-    /// How the query of the URL is stored.
+    /// How the URL's query is stored.
     #[serde(default)]
     pub query: Query,
 }
@@ -198,7 +198,7 @@ fn url_prefix() -> String {
     "url_".to_owned()
 }
 
-/// How the query of a URL is stored.
+/// How a URL's query is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Query {

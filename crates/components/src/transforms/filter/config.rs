@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterConfig {
-    /// Condition that an event must satisfy to pass.
+    /// Condition that an event must satisfy to pass through.
     #[serde(rename = "where")]
     pub condition: Condition,
 }

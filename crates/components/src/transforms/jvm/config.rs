@@ -80,7 +80,7 @@ pub struct JvmConfig {
     pub script: Option<String>,
     /// Path of a script file.
     pub script_file: Option<PathBuf>,
-    /// Folder with scripts. Each script runs on each event, in the order of the file names.
+    /// Folder with scripts. Each script runs on each event, in file name order.
     pub script_dir: Option<PathBuf>,
     /// Path of a jar, for language `class`.
     pub jar: Option<PathBuf>,
@@ -89,14 +89,15 @@ pub struct JvmConfig {
     /// Options that the class receives, with any keys and values.
     #[serde(default)]
     pub options: serde_json::Map<String, serde_json::Value>,
-    /// Condition that an event must satisfy to reach the operator; other events pass unchanged.
+    /// Condition that an event must satisfy to reach the operator; other events pass through
+    /// unchanged.
     #[serde(rename = "where")]
     pub condition: Option<Condition>,
     /// Field types, for language `groovy`. Scripts that use declared fields are compiled
     /// statically, which makes them faster.
     #[serde(default)]
     pub fields: BTreeMap<String, DeclaredType>,
-    /// Field that receives the value of the expression, for language `aviator`.
+    /// Field that receives the expression's value, for language `aviator`.
     pub output: Option<String>,
     /// Timeouts of the operator.
     #[serde(default)]

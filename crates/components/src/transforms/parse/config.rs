@@ -68,9 +68,8 @@ options! {
     /// For `delimited`: names of the fields, in order; with `header`, the only columns that become
     /// fields. For `json`: the only keys that become fields.
     fields: Option<Vec<FieldConfig>>,
-    /// For `delimited`: delimiter between two fields. For `key_value`: delimiter between two pairs.
-    /// For `leef`: delimiter between two attributes; it replaces the delimiter that the line
-    /// declares.
+    /// For `delimited`: the delimiter between fields. For `key_value`: between pairs. For `leef`:
+    /// between attributes; overrides the delimiter declared in the line.
     delimiter: Option<String>,
     /// For `key_value`: delimiter between a key and a value.
     key_value_delimiter: Option<String>,
@@ -216,7 +215,7 @@ pub struct TimeConfig {
     /// Occurrence of `after` that precedes the timestamp, counted from 1; the first by default.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
-    /// `local` for the zone of the host.
+    /// `local` for the host's zone.
     pub timezone: Option<String>,
     /// Whether the field is kept after its timestamp is parsed.
     #[serde(default)]

@@ -31,10 +31,10 @@ pub struct RedactConfig {
     pub patterns: BTreeMap<String, String>,
     /// Fields to search; all fields and the message by default.
     pub fields: Option<Vec<String>>,
-    /// Replacement of a redacted part.
+    /// Replacement for a redacted part.
     #[serde(default)]
     pub replace: Replace,
-    /// Secret key of the hash, for `replace: hash`; at least 8 characters, preferably from a
+    /// Secret key for hashing, used with `replace: hash`; at least 8 characters, preferably from a
     /// variable such as `${REDACT_KEY}`.
     pub key: Option<String>,
     /// Replacement text, for `replace: text`; `***` by default.
@@ -59,14 +59,14 @@ pub enum DetectorName {
     Key,
 }
 
-/// Replacement of a redacted part.
+/// Replacement for a redacted part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replace {
     /// Name of the detector or pattern, such as `[email]`.
     #[default]
     Mask,
-    /// Name and a keyed hash. Equal texts have equal hashes, and readers without the key cannot
+    /// Name and a keyed hash. Equal strings have equal hashes, and readers without the key cannot
     /// test guesses.
     Hash,
     /// A constant text.

@@ -42,22 +42,22 @@ pub struct TaskConfig {
     /// Fields whose values form a group; without any fields, all events form one group.
     #[serde(default)]
     pub group_by: Vec<String>,
-    /// Functions of a group, by name: `count()`, `rate()`, `sum(field)` and others.
+    /// Functions to compute for a group, by name: `count()`, `rate()`, `sum(field)` and others.
     pub emit: IndexMap<String, Emit>,
     /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "one_minute")]
     pub window: Interval,
-    /// Time that selects the window of an event.
+    /// Time that selects an event's window.
     #[serde(default)]
     pub time: Time,
     /// Time that a window waits for late events after its end, with `time: log`; at most 24h.
     #[serde(default)]
     pub lateness: Option<Interval>,
-    /// Maximum number of groups in a window. Events of additional groups are counted in one group
-    /// with the `overflow` tag. The limit bounds the number of metric series.
+    /// Maximum number of groups in a window. Events in any further groups are counted together
+    /// under the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Number of sample lines per group, up to 100, in the field `samples` of the results.
+    /// Number of sample lines per group, up to 100, in the `samples` field of the results.
     #[serde(default)]
     pub samples: u16,
     /// Maximum time between the end of a window and its results, at most 24h. After this time, the
@@ -69,7 +69,7 @@ pub struct TaskConfig {
     pub priority: i32,
 }
 
-/// Time that selects the window of an event.
+/// Time that selects an event's window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Time {
@@ -94,8 +94,8 @@ pub struct FieldConfig {
     /// A group of a regular expression.
     #[serde(default)]
     pub regex: Option<Group>,
-    /// Path of a value in JSON text, such as `request.items[0].price`. Names with other characters
-    /// are written in brackets and quotes: `headers["user-agent"]`.
+    /// Path of a value in JSON text, such as `request.items[0].price`. Names with characters other
+    /// than letters, digits and `_` are written in brackets and quotes: `headers["user-agent"]`.
     #[serde(default)]
     pub json: Option<String>,
     /// A field of the event.
@@ -104,7 +104,7 @@ pub struct FieldConfig {
     /// Field of the event to search; the message by default.
     #[serde(default)]
     pub from: Option<String>,
-    /// Type of the field. Text that does not have this type counts as missing.
+    /// Type of the field. Text that does not have this type is treated as missing.
     #[serde(default, rename = "type")]
     pub kind: TypeConfig,
 }

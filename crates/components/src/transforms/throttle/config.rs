@@ -17,8 +17,8 @@ pub struct ThrottleConfig {
     /// Length of the window.
     #[serde(default = "second")]
     pub window: Interval,
-    /// Template for the key of an event. Each key has a separate window; without `key`, all events
-    /// share one window.
+    /// Template for an event's key. Each key has a separate window; without `key`, all events share
+    /// one window.
     pub key: Option<TextTemplate>,
     /// What happens to events beyond the limit.
     #[serde(default)]
@@ -35,7 +35,7 @@ pub enum OnExcess {
     /// The events are dropped and counted.
     #[default]
     Drop,
-    /// The events pass, and the source is slowed down, so that no file data is lost.
+    /// The events pass through, and the source is slowed down, so that no file data is lost.
     Slow,
 }
 
