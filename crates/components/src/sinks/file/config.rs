@@ -20,9 +20,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// Path of the file to append to; missing folders are created. The path is a template: `{{ host
-    /// }}` inserts an event field, `%F` inserts the date of the event time, and `%%` inserts a
-    /// percent sign.
+    /// Path of the file to append to; missing folders are created. The path is a template, in which
+    /// `{{ host }}` inserts an event field, `%F` the date of the event, and `%%` a percent sign.
     pub path: PathTemplate,
     /// Encoding of an event.
     #[serde(default)]
