@@ -37,9 +37,9 @@ pub struct FileConfig {
     /// that appear later are always read from the beginning.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Minimum age of files that are read from their end: at the first start, the source skips the
-    /// contents of files that have not been written to for this long. Set it to avoid a flood of
-    /// old events.
+    /// Minimum age of files that are read from their end: when the source starts for the first
+    /// time, it skips the contents of files that have not been written to for this long. Set it to
+    /// avoid a flood of old events.
     pub ignore_older: Option<Interval>,
     /// Which symlinks to files are followed: links to files with the same owner, no links
     /// (`never`), or links to files below the folders in `allow`.
