@@ -226,7 +226,7 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
         let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
         return Some(format!(
             "cannot commit the last checkpoints to data_dir: {error}; the agent resends the events \
-             of the last {seconds:.0} s after the next start, with the same ids"
+             of the last {seconds:.0} s after a restart, with the same ids"
         ));
     }
     if !stopped.drained {

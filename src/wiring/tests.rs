@@ -60,7 +60,7 @@ fn a_reload_that_needs_the_first_jvm_is_refused_before_it_starts() {
         let faults = LOADER.check(&[file.path().into()], &Default::default(), reserved_bytes);
         faults.map(drop).unwrap_err()[0].to_string()
     };
-    assert!(check(0).contains("reserved no memory for a JVM at the start"), "{}", check(0));
-    assert!(check(1).contains("the agent reserved 0MiB at the start"), "{}", check(1));
+    assert!(check(0).contains("reserved no memory for a JVM when it started"), "{}", check(0));
+    assert!(check(1).contains("the agent reserved 0MiB when it started"), "{}", check(1));
     assert!(check(1 << 40).contains("/no/java"), "{}", check(1 << 40));
 }

@@ -177,7 +177,7 @@ async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'sta
     };
     tokio::select! {
         () = ending => "the agent is stopping",
-        () = waiting => "the maximum lifetime is over, or the client does not read",
+        () = waiting => "the maximum lifetime has elapsed, or the client is not reading",
     }
 }
 

@@ -148,7 +148,7 @@ fn a_process_that_hangs_is_ended_and_its_collectors_are_called_again() {
     kill_process(process_id(&agent, "team"), Signal::STOP).unwrap();
     check_beside(dir.path(), 100);
     wait_until("it is ended", PATIENCE, || restarts(&agent, "team") > 0.0);
-    wait_until("the log says why", PATIENCE, || agent.log().contains("it does not respond"));
+    wait_until("the log says why", PATIENCE, || agent.log().contains("it did not respond"));
     let before = lines(&out).len();
     wait_for_lines(&out, before + 3);
     assert!(agent.stop().success(), "{}", agent.log());

@@ -70,7 +70,7 @@ fn a_missing_topic_is_waited_for() {
     let agent = finish(agent);
     assert!(texts(&kafka.read("late")).iter().copied().eq(numbered(1000)));
     assert!(
-        agent.log().matches("trying again").count() <= 3 + begun.elapsed().as_secs() as usize / 30,
+        agent.log().matches("retrying").count() <= 3 + begun.elapsed().as_secs() as usize / 30,
         "said at a limited rate\n{}",
         agent.log()
     );

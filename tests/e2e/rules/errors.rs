@@ -73,7 +73,8 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, window: 0s }\n",
-        &["bad.yaml:2:46: `window`: \"0s\" is not more than zero; use, for example, 10s or 500ms"],
+        &["bad.yaml:2:46: `window`: \"0s\" must be greater than zero; use, for example, 10s \
+             or 500ms"],
     ),
     (
         "tasks:\n  - { name: b, emit: { n: count() }, lateness: 5s }\n",

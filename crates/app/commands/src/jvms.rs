@@ -94,13 +94,13 @@ pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     let needed = needed_jvms(config);
     let (what, advice) = match reserved_bytes {
         0 => (
-            "a component needs a JVM, but the agent reserved no memory for a JVM at the start"
+            "a component needs a JVM, but the agent reserved no memory for a JVM when it started"
                 .to_owned(),
             "restart the agent; with `jvm: {}` it always reserves memory",
         ),
         _ => (
             format!(
-                "{}, but the agent reserved {}MiB at the start",
+                "{}, but the agent reserved {}MiB when it started",
                 needed.describe(),
                 reserved_bytes >> 20
             ),

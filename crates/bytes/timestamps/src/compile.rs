@@ -263,7 +263,7 @@ fn day(has: &dyn Fn(TimeField) -> bool) -> Result<Day, String> {
         [true, false, false, true] => Ok(Day::OfYear),
         [false, true, true, false] => Ok(Day::WithoutYear),
         [_, _, _, true] => {
-            Err("%j is the day of the year; combine it with %Y, and not with month and day".into())
+            Err("%j is the day of the year; combine it with %Y, not with a month and day".into())
         }
         _ => Err("contains no day; use %Y, %m (or %b) and %d (or %e)".into()),
     }

@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
             Fault::Zone => {
                 f.write_str("the abbreviation is not a time zone of the configured location")
             }
-            Fault::Range => f.write_str("is not between the years 1678 and 2261"),
+            Fault::Range => f.write_str("must be between the years 1678 and 2261"),
         }
     }
 }

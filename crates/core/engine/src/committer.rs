@@ -25,7 +25,7 @@ impl Committer {
         let mut sampled = Instant::now();
         while !self.wait() {
             if let Err(error) = current.commit() {
-                log::error!("cannot write checkpoints: {error}; trying again");
+                log::error!("cannot write checkpoints: {error}; retrying");
             }
             let core = current.core();
             let elapsed = sampled.elapsed();

@@ -658,7 +658,7 @@ impl LaneDriver {
         let attempts = self.queue.failed_attempts();
         record::retry(self.counters.subject(), error.kind, error.code, attempts, pause);
         if is_new {
-            log::warn!("{} {}: {error}; trying again", self.kind, self.sink_id);
+            log::warn!("{} {}: {error}; retrying", self.kind, self.sink_id);
         }
         let has_ended_pauses = self.queue.has_ended_pauses.load(Ordering::Relaxed);
         tokio::select! {

@@ -299,7 +299,7 @@ impl Running {
         self.end_threads(drained);
         let held = timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();
         if !held {
-            log::error!("deleted files are still being copied, but shutdown_timeout is over");
+            log::error!("shutdown_timeout expired while deleted files were still being copied");
         }
         let uncommitted = self.current.commit().err().map(|error| error.to_string());
         Running::close_disks(&core).await;

@@ -73,7 +73,7 @@ pub enum UnitError {
         example: &'static str,
     },
     /// Zero or less.
-    #[error("{text:?} is not more than zero; use, for example, {example}")]
+    #[error("{text:?} must be greater than zero; use, for example, {example}")]
     NotPositive {
         /// The text that was passed.
         text: String,
@@ -436,8 +436,8 @@ mod tests {
                 "64mb",
                 r#""64mb" has the unknown unit "mb"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB"#,
             ),
-            ("0MiB", r#""0MiB" is not more than zero; use, for example, 64MiB or 512KiB"#),
-            ("-1MiB", r#""-1MiB" is not more than zero; use, for example, 64MiB or 512KiB"#),
+            ("0MiB", r#""0MiB" must be greater than zero; use, for example, 64MiB or 512KiB"#),
+            ("-1MiB", r#""-1MiB" must be greater than zero; use, for example, 64MiB or 512KiB"#),
             ("16777216TiB", r#""16777216TiB" is too large; use at most 16777215TiB"#),
             ("1.5B", r#""1.5B" is not a whole number of bytes; use a smaller unit"#),
         ] {
@@ -456,7 +456,7 @@ mod tests {
             ("soon", r#""soon" is not a duration; use, for example, 10s or 500ms"#),
             ("10sec", r#""10sec" has the unknown unit "sec"; use d, h, m, s, ms, us or ns"#),
             ("30s1m", r#""30s1m" is not a duration; use, for example, 10s or 500ms"#),
-            ("0s", r#""0s" is not more than zero; use, for example, 10s or 500ms"#),
+            ("0s", r#""0s" must be greater than zero; use, for example, 10s or 500ms"#),
             ("213504d", r#""213504d" is too large; use at most 213503d"#),
         ] {
             assert_eq!(interval_error(text), message);
@@ -480,7 +480,7 @@ mod tests {
             ("soon", r#""soon" is not a duration; use, for example, 10s or 500ms, or never"#),
             ("Never", r#""Never" is not a duration; use, for example, 10s or 500ms, or never"#),
             ("10", r#""10" has no unit; use, for example, 10s or 500ms, or never"#),
-            ("0s", r#""0s" is not more than zero; use, for example, 10s or 500ms, or never"#),
+            ("0s", r#""0s" must be greater than zero; use, for example, 10s or 500ms, or never"#),
         ] {
             assert_eq!(text.parse::<Expiry>().unwrap_err().to_string(), message);
         }

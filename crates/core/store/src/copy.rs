@@ -129,8 +129,7 @@ impl Copy {
     fn failed(&mut self, error: &io::Error) {
         if self.error.is_none() {
             log::error!(
-                "checkpoint store: cannot write the second copy of the file ids: {error}; trying \
-                 again"
+                "checkpoint store: cannot write the second copy of the file ids: {error}; retrying"
             );
         }
         self.error = Some(error.to_string());

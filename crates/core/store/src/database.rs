@@ -151,7 +151,11 @@ fn say_restored(copy: &Decoded) {
              {files} files are restored from {}{IDENTITIES}; lines delivered after the checkpoints \
              in it are repeated{}",
             if is_whole { "" } else { "the readable part of " },
-            if is_whole { " with the same ids" } else { "; other files are reread with new ids" }
+            if is_whole {
+                " with the same ids"
+            } else {
+                "; all other files are reread with new ids"
+            }
         ),
     }
 }

@@ -62,7 +62,11 @@ pub fn correct(data_dir: &Path) {
         log::info!("{shown}: removed other users' permissions from {corrected} files");
     }
     if let Some((path, error)) = failed {
-        log::warn!("{}: other users may read parts of log lines: {error}", path.display());
+        log::warn!(
+            "cannot restrict the permissions of {}: {error}; other users may be able to read parts \
+             of log lines",
+            path.display()
+        );
     }
 }
 

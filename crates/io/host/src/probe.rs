@@ -147,7 +147,7 @@ impl Probe {
 }
 
 fn time_out(path: &Path, out: &mut Readings) {
-    out.fault(Reason::Timeout, path, "the file system does not respond");
+    out.fault(Reason::Timeout, path, "the file system did not respond");
 }
 
 impl Round {

@@ -128,7 +128,7 @@ impl History {
         }
         if self.names.len() >= NAMES_MAX {
             let message =
-                format!("limit of {NAMES_MAX} process names reached; further names are omitted");
+                format!("limit of {NAMES_MAX} process names reached; additional names are omitted");
             out.fault(Reason::Malformed, proc, message);
             self.names.retain(|_, usage| usage.count > 0);
         }

@@ -58,7 +58,9 @@ pub enum StartError {
         output: String,
     },
     /// A JVM with other options is already running.
-    #[error("the JVM runs with other options; restart the agent to apply the new options")]
+    #[error(
+        "the JVM is running with different options; restart the agent to apply the new options"
+    )]
     Different,
     /// A JVM process does not start.
     #[error("process {name}: {reason}")]

@@ -685,7 +685,7 @@ impl FileSource {
             Err(error) => {
                 let name = tail.name();
                 cx.counters.error("read");
-                log::warn!("source {}: cannot read {name}: {error}; trying again", cx.info.id);
+                log::warn!("source {}: cannot read {name}: {error}; retrying", cx.info.id);
                 tail.reached(position);
                 self.files.poll_at(id, now + UNWATCHED_POLL);
             }

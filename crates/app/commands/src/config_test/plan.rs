@@ -103,7 +103,7 @@ impl<'c> Planner<'c, '_> {
         let names: Vec<&str> = takers.map(|component| component.id.as_str()).collect();
         match found {
             Some(_) => {
-                let advice = "use a transform, or a source that leads to the sink";
+                let advice = "use a transform, or a source upstream of the sink";
                 self.fault(
                     &pointer,
                     format!("`to`: `{shown}` is a sink, which has no output"),

@@ -156,7 +156,7 @@ fn unknown_names() {
         [
             "t.yaml:3:17: `to`: `acess` does not exist; did you mean `access`?",
             "t.yaml:3:43: `to`: `out` is a sink, which has no output; use a transform, or a source \
-             that leads to the sink",
+             upstream of the sink",
             "t.yaml:4:20: `from`: `tmed` does not exist; did you mean `timed`?",
             "t.yaml:4:46: `from`: `timed.rejectd` does not exist; did you mean `timed.rejected`?",
             "t.yaml:4:81: `from`: `calm.x` does not exist; did you mean `calm`?",

@@ -80,17 +80,17 @@ impl fmt::Display for AttachError {
             AttachError::Usage(message) => f.write_str(message),
             AttachError::Refused => write!(
                 f,
-                "the JVM does not listen after {} s, because it is stopped or runs with \
+                "the JVM was not listening after {} s; it is either stopped or running with \
                  -XX:+DisableAttachMechanism; start it with -javaagent instead",
                 TIMEOUT.as_secs()
             ),
             AttachError::Silent => write!(
                 f,
-                "the JVM does not respond within {} s, because it is stopped or hangs",
+                "the JVM did not respond within {} s; it is either stopped or hanging",
                 TIMEOUT.as_secs()
             ),
             AttachError::Ended => f.write_str("the process has exited"),
-            AttachError::Answer(answer) => write!(f, "the JVM responds: {answer}"),
+            AttachError::Answer(answer) => write!(f, "the JVM responded: {answer}"),
             AttachError::Io(error) => error.fmt(f),
         }
     }

@@ -56,7 +56,7 @@ fn arguments_that_contradict_each_other_are_errors() {
         ("--enable FilRead", "did you mean `FileRead`?"),
         ("--enable all --rate 5", "use, for example, 100/s"),
         ("--enable all --threshold 5", "has no unit"),
-        ("-d 0s", "is not more than zero"),
+        ("-d 0s", "must be greater than zero"),
         ("--dump --format yaml", "possible values: jfr, jsonl, text"),
     ] {
         let error = task(line).unwrap_err();

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 pub const HELP: &[&str] = &[
     "Tab, Shift-Tab or 1 to 5   the view",
     "arrows, j k                the row",
-    "PgUp PgDn, Home End, g G   further",
+    "PgUp PgDn, Home End, g G   page up or down, first or last row",
     "Enter                      details of the row: every counter, cause, advice",
     "< > or s                   the sort column; left of the first column, rows are in the",
     "                           order of the agent",

@@ -76,9 +76,7 @@ impl Agent {
         while agent.get("/health").is_none() {
             agent.look()?;
             if agent.started.elapsed() > START_MAX {
-                return Err(
-                    agent.fault(&format!("the agent does not respond within {START_MAX:?}"))
-                );
+                return Err(agent.fault(&format!("the agent did not respond within {START_MAX:?}")));
             }
             std::thread::sleep(LOOK);
         }
@@ -99,7 +97,7 @@ impl Agent {
             State::Stopping(child, since) => {
                 if since.elapsed() > STOP_MAX {
                     return Err(self.fault(&format!(
-                        "the agent does not stop within {STOP_MAX:?} after SIGTERM"
+                        "the agent did not stop within {STOP_MAX:?} after SIGTERM"
                     )));
                 }
                 if child.try_wait().map_err(failed)?.is_some() {

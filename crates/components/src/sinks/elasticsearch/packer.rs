@@ -91,7 +91,7 @@ impl BulkPacker for DocumentPacker {
         let is_rare = request.headers.iter().any(|(_, value)| value == "zstd");
         let is_parse_error = memchr::memmem::find(body, b"parse_exception").is_some();
         (is_rare && is_parse_error)
-            .then_some("the endpoint may not support this compression: use `compression: gzip`")
+            .then_some("the endpoint may not support this compression; use `compression: gzip`")
     }
 
     fn select(&mut self, request: &Request, positions: &[u32]) -> Request {

@@ -64,9 +64,12 @@ fn default_listen() -> String {
 
 impl PrometheusExporterConfig {
     fn address(&self) -> Result<SocketAddr, String> {
-        let fault =
-            |_| format!("{:?} is not an address with a port; use 127.0.0.1:9598", self.listen);
-        self.listen.parse().map_err(fault)
+        self.listen.parse().map_err(|_| {
+            format!(
+                "{:?} is not an address with a port; use, for example, 127.0.0.1:9598",
+                self.listen
+            )
+        })
     }
 
     pub(super) fn series(&self) -> SeriesOptions<'_> {
@@ -128,7 +131,9 @@ mod tests {
         };
         assert!(errors("127.0.0.1:9598").is_empty() && errors("[::1]:0").is_empty());
         for listen in ["9598", ":9598", "localhost:9598", "127.0.0.1"] {
-            let text = format!("{listen:?} is not an address with a port; use 127.0.0.1:9598");
+            let text = format!(
+                "{listen:?} is not an address with a port; use, for example, 127.0.0.1:9598"
+            );
             assert_eq!(errors(listen), [OptionError::new("/listen", text)]);
         }
     }

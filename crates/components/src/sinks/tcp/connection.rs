@@ -220,7 +220,7 @@ impl Driver {
         }
         if error.kind == "closed" && meter.written() > 0 && self.is_on_probation(begun) {
             error.text += &format!(
-                " within {PROBATION:?} of connecting, so the data sent over it does not count as \
+                " within {PROBATION:?} of connecting, so the data sent over it is not treated as \
                  delivered"
             );
         }

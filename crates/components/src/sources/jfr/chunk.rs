@@ -285,7 +285,7 @@ impl ChunkTail {
         }
         self.is_broken = is_final;
         cx.counters.error(if is_final { "corrupt" } else { "read" });
-        let rest = if is_final { "; the rest of its chunk is skipped" } else { "; trying again" };
+        let rest = if is_final { "; the rest of its chunk is skipped" } else { "; retrying" };
         log::error!(
             "source {}: cannot read {} at byte {} and later: {error}{rest}",
             cx.info.id,

@@ -154,6 +154,6 @@ fn advice(code: ErrorCode) -> &'static str {
         "authentication" => "check `sasl`; retrying",
         "authorization" => "allow the user to read the topics and the group; retrying",
         "tls" => "check `tls` and the broker's listener; retrying",
-        _ => "trying again",
+        _ => "retrying",
     }
 }

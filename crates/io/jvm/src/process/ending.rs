@@ -117,7 +117,7 @@ pub fn ended(status: ExitStatus, killed: Option<Killed>, kills: &MemoryKills) ->
             return Ended::for_reason("the agent killed it because a call exceeded its deadline");
         }
         Some(Killed::Silent) => {
-            return Ended::for_reason("the agent killed it because it does not respond");
+            return Ended::for_reason("the agent killed it because it did not respond");
         }
         Some(Killed::Garbage(what)) => {
             return Ended::for_reason(format!("the agent killed it because it sent {what}"));

@@ -365,7 +365,7 @@ fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
         }
         Ok((answer, _)) => Err(answer.text()),
         Err(Broken::Ended | Broken::Unreachable) => Err(String::new()),
-        Err(Broken::Late) => Err(format!("it does not respond within {START_TIME:?}")),
+        Err(Broken::Late) => Err(format!("it did not respond within {START_TIME:?}")),
         Err(Broken::Garbage(what)) => Err(format!("it sent {what}")),
         Err(Broken::System(error)) => Err(error.to_string()),
     }

@@ -290,7 +290,7 @@ impl Copies<'_> {
             Ok(None) => self.poll_later(id, cx),
             Err(error) => {
                 log::warn!(
-                    "source {}: cannot read a truncated file: {error}; trying again",
+                    "source {}: cannot read a truncated file: {error}; retrying",
                     cx.info.id
                 );
                 self.poll_later(id, cx);
@@ -557,8 +557,8 @@ impl Copies<'_> {
         old.leave_inode();
         if let Err(error) = open.store.keep(&[(id, old.descriptor().to_bytes())]) {
             log::warn!(
-                "source {}: cannot save that {} was truncated: {error}; if the agent is killed \
-                 before it finds the copy, it reads the copy as a new file",
+                "source {}: cannot record that {} was truncated: {error}; if the agent is killed \
+                 before it finds the copy, it will treat the copy as a new file",
                 cx.info.id,
                 old.name()
             );

@@ -66,11 +66,7 @@ impl Discovery {
                 continue;
             }
             cx.counters.error("unreadable");
-            log::warn!(
-                "source {}: cannot read {}: {reason}; trying again",
-                cx.info.id,
-                path.display()
-            );
+            log::warn!("source {}: cannot read {}: {reason}; retrying", cx.info.id, path.display());
         }
         for (path, reason) in &self.unreadable {
             if !unreadable.contains_key(path) && reason != MISSING {

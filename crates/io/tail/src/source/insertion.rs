@@ -44,7 +44,7 @@ impl Insertion<'_> {
             new.into_iter().partition(|tail| saved.contains_key(&tail.id()));
         cx.counters.error("checkpoint");
         log::error!(
-            "source {}: cannot save the ids of {} new files: {error}; trying again",
+            "source {}: cannot save the ids of {} new files: {error}; retrying",
             cx.info.id,
             unknown.len()
         );

@@ -52,7 +52,8 @@ impl Restoring<'_> {
                 Ok(None) => {}
                 Err(error) => {
                     log::error!(
-                        "source {}: cannot read the held file {}: {error}; trying again at the next start",
+                        "source {}: cannot read the held file {}: {error}; will retry the next \
+                         time the agent starts",
                         cx.info.id,
                         self.retention.path_of(&file).display()
                     );

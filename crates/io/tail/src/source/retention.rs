@@ -147,7 +147,8 @@ impl Retention {
     fn log_failed(&mut self, error: &io::Error, source: &str) {
         if !std::mem::replace(&mut self.link_failed, true) {
             log::warn!(
-                "source {source}: cannot create hard links in {}: {error}; keeping rotated files open, trying again",
+                "source {source}: cannot create hard links in {}: {error}; keeping \
+                 rotated files open and retrying",
                 self.folder.path().display()
             );
         }

@@ -45,7 +45,7 @@ async fn tunnel(
     target: &Target,
 ) -> Result<Box<dyn Stream>, SendError> {
     let broken = |error: &dyn std::error::Error| {
-        let message = format!("the proxy {proxy} does not respond to CONNECT: {error}");
+        let message = format!("the proxy {proxy} did not respond to CONNECT: {error}");
         SendError::new("broken", message)
     };
     let handshake = http1::handshake::<_, Chunks>(TokioIo::new(stream)).await;

@@ -519,7 +519,7 @@ async fn data_accepted_by_a_short_lived_connection_is_resent() {
     };
     let (lines, ()) = timeout(TIMEOUT, async { tokio::join!(serve, ours) }).await.unwrap();
     assert_eq!((lines, engine.errors.len()), (all(20), 3), "{:?}", engine.errors);
-    let says = "within 500ms of connecting, so the data sent over it does not count as delivered";
+    let says = "within 500ms of connecting, so the data sent over it is not treated as delivered";
     assert!(engine.errors.iter().all(|error| error.ends_with(says)), "{:?}", engine.errors);
 }
 

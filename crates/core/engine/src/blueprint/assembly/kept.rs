@@ -98,7 +98,7 @@ fn opened(opening: Opening, store: &Store) -> Result<Arc<DiskBuffer>, EngineErro
     if let Some(record) = disk.unsaved() {
         match store.save_disk_buffer(&id, record) {
             Ok(()) => disk.saved(record),
-            Err(error) => log::warn!("sink {id}: disk buffer: {error}; trying again"),
+            Err(error) => log::warn!("sink {id}: disk buffer: {error}; retrying"),
         }
     }
     Ok(disk)

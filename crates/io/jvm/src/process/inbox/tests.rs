@@ -142,5 +142,5 @@ fn a_child_that_reads_no_answers_is_ended() {
         fake.inbox.answers.send(3, true);
         assert!(begin.elapsed() < PATIENCE);
     }
-    assert!(fake.reason().contains("does not respond"));
+    assert!(fake.reason().contains("did not respond"));
 }
