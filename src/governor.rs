@@ -22,7 +22,7 @@ const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 /// memory reduces it.
 const TRIM_PAUSE_HIGH: Duration = Duration::from_secs(10);
 
-/// Inverse of the share of the limit below which a return counts as little.
+/// Inverse of the share of the limit below which returned memory is considered insignificant.
 const LITTLE_PART: u64 = 50;
 
 /// The memory of the agent, which is read several times a second.

@@ -34,14 +34,14 @@ const WINDOW_SECONDS: f64 = 10.0;
 /// Length of the longest window, in seconds.
 const HISTORY_SECONDS: f64 = 30.0;
 
-/// Maximum time that a condition may be absent before it counts as over, in seconds.
+/// Maximum time that a condition may be absent before it is treated as over, in seconds.
 const GAP_SECONDS: f64 = 3.0;
 
 /// Time for which findings about the lines of a source are kept while nothing is read from the
 /// source, in seconds.
 const KEPT_SECONDS: f64 = 60.0;
 
-/// Time for which a source without a cause counts as starting, in seconds: the window, and the
+/// Time for which a source without a cause is treated as starting, in seconds: the window, and the
 /// longest time that a condition must hold.
 const STARTING_SECONDS: f64 = 24.0;
 

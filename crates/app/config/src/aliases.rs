@@ -290,7 +290,7 @@ mod tests {
         faults.into_iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
     }
 
-    /// An unknown key of another agent leads to the key here, which is then not reported as
+    /// An unknown key of another agent is mapped to the key here, which is then not reported as
     /// missing.
     #[test]
     fn keys_of_other_agents_map_to_those_of_each_component() {

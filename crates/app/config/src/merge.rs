@@ -46,7 +46,7 @@ impl Merger<'_> {
     fn root(&mut self, root: Node) {
         let what = format!("expected top-level keys, found {}", found(&root));
         let Value::Map(entries) = root.value else {
-            // The intended section is unknown, so every kind counts as present.
+            // The intended section is unknown, so every kind is treated as present.
             self.merged.written.extend(Kind::ALL);
             self.faults.push(Fault::new(&root.place, what, "use, for example, sources:"));
             return;

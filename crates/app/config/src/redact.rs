@@ -42,7 +42,8 @@ const NAMED: &[&str] = &["fields", "processes", "routes", "sources", "transforms
 /// shown.
 const WORDS: &[&str] = &["headers", "options"];
 
-/// Minimum bytes of a word of a hidden value for a separate search in other texts.
+/// Minimum length, in bytes, at which a single word of a hidden value is also redacted on its own
+/// in other text.
 const WORD_BYTES_MIN: usize = 8;
 
 /// Characters besides white space that end the part of a URL that may contain a user and a

@@ -101,7 +101,7 @@ pub enum Close {
     No,
     /// More bytes may follow, but not soon. An open event ends with its last complete line.
     Lines,
-    /// The file ends here. An unterminated last line counts as a line.
+    /// The file ends here. An unterminated last line is treated as a line.
     All,
 }
 

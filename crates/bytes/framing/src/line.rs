@@ -28,7 +28,7 @@ pub struct Line {
     pub interleaved: bool,
     /// Whether a limit cut the line off.
     pub cut: bool,
-    /// The container stream that wrote the line.
+    /// The container stream that the line was written to.
     pub source: Option<Stream>,
     /// Whether another part of the line is missing although the container runtime announced it.
     pub is_partial: bool,

@@ -40,7 +40,7 @@ pub struct DelimitedConfig {
     pub quote: Option<u8>,
     /// Whether a backslash escapes quotes, delimiters, and the same characters as in JSON.
     pub escapes: bool,
-    /// Unquoted values that count as absent, in addition to the empty value.
+    /// Unquoted values that are treated as absent, in addition to the empty value.
     pub null_values: Vec<Vec<u8>>,
     /// The fields in order. A field with an empty name is skipped. The default type is a string.
     pub fields: Vec<(Arc<str>, Option<Type>)>,

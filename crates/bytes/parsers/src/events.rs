@@ -21,7 +21,7 @@ const TAKEN_PREFIX: &[u8] = b"ext_";
 pub struct EventConfig {
     /// Whether to decode `\=`, `\\`, `\n` and `\r` in the values of pairs.
     pub escapes: bool,
-    /// Values that count as absent.
+    /// Values that are treated as absent.
     pub null_values: Vec<Vec<u8>>,
     /// Types of fields. The default type is a string.
     pub types: Vec<(Arc<str>, Type)>,

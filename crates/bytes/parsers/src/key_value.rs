@@ -42,7 +42,7 @@ pub struct KeyValueConfig {
     /// Whether to remove spaces and tabs around keys and values. Has no effect if the delimiter
     /// between pairs is a space.
     pub trim: bool,
-    /// Unquoted values that count as absent.
+    /// Unquoted values that are treated as absent.
     pub null_values: Vec<Vec<u8>>,
     /// How to handle a key without a value.
     pub bare: Bare,

@@ -26,8 +26,8 @@ pub enum Day {
 }
 
 impl Fields {
-    /// Returns the time in nanoseconds since 1970. A second of 60 counts as the first second of the
-    /// next minute.
+    /// Returns the time in nanoseconds since 1970. A second of 60 is treated as the first second of
+    /// the next minute.
     #[inline]
     pub fn resolve(&self, day: Day, zone: &Zone, reference_ns: i64) -> Result<i64, Fault> {
         if day == Day::Epoch {

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::ZERO);
         assert_eq!(periods.end(at(7_001, 1_010_001)), Period { end_ns: 1_010 * S, seconds: 7.001 });
         assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::from_millis(9_999));
-        // A slightly late end counts as exact.
+        // A slightly late end is treated as exact.
         assert_eq!(periods.end(at(17_030, 1_020_030)), Period { end_ns: 1_020 * S, seconds: 10.0 });
     }
 

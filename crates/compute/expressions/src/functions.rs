@@ -10,7 +10,7 @@ use crate::url;
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Maximum number of arguments. The receiver of a method counts as an argument.
+/// Maximum number of arguments. The receiver of a method is counted as an argument.
 pub const ARGUMENTS_MAX: usize = 4;
 
 /// A function with its signature.

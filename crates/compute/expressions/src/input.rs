@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// The names that lead to a value. `a.b` is the column `a.b`, or the member `b` of the objects in
+/// The names in the path of a value. `a.b` is the column `a.b`, or the member `b` of the objects in
 /// `a`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {

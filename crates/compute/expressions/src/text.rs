@@ -1,5 +1,5 @@
 //! String functions. Positions are in characters. In a string that is not valid UTF-8, each invalid
-//! sequence counts as U+FFFD.
+//! sequence is treated as U+FFFD.
 
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;

@@ -67,7 +67,7 @@ impl FrequentKeys {
         Some((&mut of_list.keys, of_list.generation))
     }
 
-    /// Records a batch that contains too many other keys.
+    /// Records that too many keys in a batch were not in the list of frequent keys.
     pub(crate) fn note_poor(&mut self, list: usize) {
         if let Some(Some(list)) = self.lists.get_mut(list) {
             list.poor_batches += 1;

@@ -16,9 +16,9 @@ use millstream_scan::prefetch;
 pub struct Cell {
     /// The sum, or the last value.
     pub value: f64,
-    /// 0 while the cell is empty. Otherwise, bit [`TIMED`], and in the lower bits the number of
-    /// points for a sum, the [`stamp`] for a last value, or the pool number for a distribution or
-    /// set.
+    /// 0 if the cell is empty. Otherwise, the lower bits hold the number of points for a sum, the
+    /// [`stamp`] for a last value, or the pool number for a distribution or set, and the [`TIMED`]
+    /// bit is set if any value has a timestamp.
     state: u64,
 }
 

@@ -141,6 +141,6 @@ pub struct Point<'a> {
     pub arrived: u64,
 }
 
-/// Maximum arrival. Later arrivals count as equal. In nanoseconds since 1970, it is in the year
-/// 2116.
+/// Maximum arrival. Later arrivals are treated as equal. In nanoseconds since 1970, it is in the
+/// year 2116.
 pub const ARRIVED_MAX: u64 = (1 << 62) - 1;

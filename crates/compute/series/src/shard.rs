@@ -459,7 +459,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
     }
 }
 
-/// Returns the number of values in a point. A point without values counts as one.
+/// Returns the number of values in a point. A point without values is counted as one value.
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,

@@ -271,7 +271,7 @@ pub fn saturating(sum: f64) -> f64 {
 }
 
 /// Returns the page and bucket for a value, in ascending order of values, including negative
-/// values. Subnormal floats count as 0, which is the only value in page 0.
+/// values. Subnormal floats are treated as 0, which is the only value in page 0.
 #[inline]
 fn place_of(value: f64) -> (i32, usize) {
     let upper = (value.abs().to_bits() >> LOWER_BITS) as i32;

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Minimum share of a source's or the workers' time for a component or limit to count as the
+/// Minimum share of a source's or the workers' time for a component or limit to be considered the
 /// bottleneck.
 const LIMITS: f64 = 0.2;
 
-/// Minimum share of the workers' time to count as busy.
+/// Minimum busy share of the workers' time at which the workers are considered busy.
 const BUSY: f64 = 0.75;
 
 /// Length of a window in seconds that gives full confidence.

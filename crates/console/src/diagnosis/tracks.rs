@@ -3,7 +3,7 @@
 use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use std::collections::HashMap;
 
-/// Maximum number of unread bytes of a file that counts as read.
+/// Maximum number of unread bytes of a file that is treated as read.
 const UNREAD_ON_THE_WAY: u64 = 64 << 10;
 
 /// A file over time. Times are the agent's uptime in seconds.

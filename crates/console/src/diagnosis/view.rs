@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 /// Counters of a component that did not exist yet.
 static NOTHING: LazyLock<ComponentSnapshot> = LazyLock::new(ComponentSnapshot::default);
 
-/// Maximum time until a shrinking lag is gone before the source counts as late, in seconds.
+/// Maximum time until a shrinking lag is gone before the source is treated as late, in seconds.
 const LATE_AFTER: f64 = 30.0;
 
 /// Lag in bytes or records that is normal while events are in flight.
 const LAG_ON_THE_WAY: u64 = 64 << 10;
 
-/// Minimum time to read the unread data for it to count as a backlog, in seconds.
+/// Minimum time to read the unread data for the data to be treated as a backlog, in seconds.
 const BACKLOG_SECONDS: f64 = 3.0;
 
 /// Two snapshots, and the time between them.
@@ -294,7 +294,7 @@ impl<'a> View<'a> {
     }
 
     /// Returns the longest pause in the last half minute because of a limit, in seconds. Pauses
-    /// that end between two snapshots count as one pause.
+    /// that end between two snapshots are counted as one pause.
     pub fn longest_pause(&self, limit: &str) -> f64 {
         let sources =
             self.window.history.iter().map(|snapshot| find(snapshot, &self.source.now.id));

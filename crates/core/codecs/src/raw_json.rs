@@ -1,9 +1,9 @@
-//! The `raw_json` codec: a line that is a JSON object passes unparsed. The members that `json` adds
-//! to an event are inserted after its opening brace.
+//! The `raw_json` codec: a line that is a JSON object passes through unparsed. The members that
+//! `json` adds to an event are inserted after its opening brace.
 //!
 //! The object is checked in one pass and copied once. A line's members are never overwritten: an
-//! added member with the same name is omitted. An event is encoded as `json` if its line is not a
-//! JSON object, or was parsed into fields and is hidden.
+//! added member with the same name is omitted. The codec falls back to `json` if the line is not a
+//! JSON object, or if the line was parsed into fields and is no longer emitted itself.
 
 use super::Encoding;
 use super::json::{JsonEncoder, push_one_line};

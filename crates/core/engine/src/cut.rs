@@ -3,8 +3,8 @@
 //!
 //! Tickets that wait at a cut keep memory. Each source has a share of the memory at each of its
 //! cuts, and each transform has a share across all sources. When a share is used up, the sinks
-//! after the cut count as full. A stuck transform therefore costs other branches and sources no
-//! more than its share. A ticket counts from the moment it is issued.
+//! after the cut are treated as full. A stuck transform therefore costs other branches and sources
+//! no more than its share. A ticket counts from the moment it is issued.
 
 use crate::index::{CutIndex, NodeIndex};
 use crate::limits::CUTS_MAX;

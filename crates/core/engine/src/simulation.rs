@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A run with more steps than this counts as stuck.
+/// A run with more steps than this is treated as stuck.
 const STEPS_MAX: usize = 400_000;
 
 /// Maximum number of steps for which the sink for refused lines is stalled.

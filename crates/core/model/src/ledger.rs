@@ -229,7 +229,7 @@ impl Ledger {
         }
     }
 
-    /// Records that the origin extends to `end`, so that unread data counts as lag.
+    /// Records that the origin extends to `end`, so that unread data is treated as lag.
     pub fn note_end(&self, origin: OriginId, end: u64) {
         if let Some(accounts) = self.lock().origins.get_mut(&origin) {
             accounts.end = accounts.end.max(end);

@@ -98,8 +98,8 @@ impl MemoryPressure {
 }
 
 /// Memory that a component will need for the data it already keeps, such as aggregates for series
-/// that are in their first period. The expected memory counts as used, so that the pressure becomes
-/// high in time.
+/// that are in their first period. The expected memory is treated as used, so that the pressure
+/// becomes high in time.
 #[derive(Debug)]
 pub struct ExpectedMemory {
     pressure: Arc<MemoryPressure>,

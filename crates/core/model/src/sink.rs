@@ -84,7 +84,7 @@ pub trait Sink: Send + Sync {
 /// Encodes batches into payloads. May keep buffers, but no events.
 pub trait Encoder: Send {
     /// Appends the selected rows of `batch` to `payload`. If the payload stays empty, its events
-    /// count as delivered.
+    /// are treated as delivered.
     fn encode(
         &mut self,
         batch: &Batch,

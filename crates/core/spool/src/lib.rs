@@ -14,7 +14,7 @@
 //! position or file, such as a payload that contains a disk buffer, or disk blocks of a removed
 //! segment, fail this checksum.
 //!
-//! Damage is counted and skipped; the entries around it are returned. A disk error does not count
+//! Damage is counted and skipped; the entries around it are returned. A disk error is not treated
 //! as damage: the call fails and can be repeated.
 
 #![forbid(unsafe_code)]
@@ -200,7 +200,7 @@ pub struct OldestEntries {
     pub events: u64,
 }
 
-/// Size and entries of a spool. Entries that are not synced yet do not count as unread.
+/// Size and entries of a spool. Entries that are not synced yet are not treated as unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStats {
     /// Total bytes of the segment files, including appended bytes that are not synced.

@@ -152,7 +152,7 @@ impl Frame {
         Ok(Ok(Frame { header, footer, salt, file_bytes }))
     }
 
-    /// Returns the position of the first entry. A damaged header counts as damage before that
+    /// Returns the position of the first entry. A damaged header is treated as damage before that
     /// entry.
     pub fn start(&self) -> Position {
         let at = self.header.as_ref().map_or(0, |header| header.bytes);

@@ -21,7 +21,7 @@ pub const DISK_BUFFERS: TableDefinition<&str, &[u8]> = TableDefinition::new("dis
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
 /// A row in [`SOURCES`] that represents all sources. It is unknown which sources ran before, so
-/// each source counts as one that ran. A source that believes it runs for the first time may start
+/// each source is assumed to have run. A source that believes it runs for the first time may start
 /// at the end of its files.
 pub const ANY_SOURCE: &str = "";
 
@@ -241,7 +241,7 @@ fn write_disk_buffers(transaction: &WriteTransaction, due: &Pending) -> Result<(
     Ok(())
 }
 
-/// Removes [`ANY_SOURCE`]. Afterward, a source without a row counts as never run.
+/// Removes [`ANY_SOURCE`]. Afterward, a source without a row is treated as never run.
 pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
     if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
         return Ok(());

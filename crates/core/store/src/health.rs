@@ -95,8 +95,8 @@ impl Watch {
     pub fn committed(&self, begun: Instant) {
         let mut state = self.state();
         state.committed = begun;
-        // The operations share a file, so the success of one clears the errors of all others except
-        // the copy.
+        // The operations share a file, so a successful operation clears the errors of all other
+        // operations except the copy.
         state.error.retain(|operation, _| *operation == Operation::Copy);
     }
 

@@ -22,7 +22,7 @@
 //! then repeated with its previous ids. A value that fails its hash is left out. Both events are
 //! reported.
 //!
-//! A full disk, or a disk that does not let the store read or write, does not count as damage: the
+//! A full disk, or a disk that does not let the store read or write, is not treated as damage: the
 //! agent then refuses to start, and uncommitted changes wait for the next attempt.
 
 #![forbid(unsafe_code)]

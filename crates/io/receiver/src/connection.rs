@@ -40,7 +40,7 @@ enum Kind {
 pub struct ReadOutcome {
     pub truncated: usize,
     pub framing_errors: usize,
-    /// Bytes read. An empty packet counts as one byte.
+    /// Bytes read. An empty packet is counted as one byte.
     pub bytes: usize,
     /// Whether more data may be waiting.
     pub is_more: bool,

@@ -78,7 +78,7 @@ impl SocketFile {
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }
 
-    /// Returns true while the path still leads to this file.
+    /// Returns true while the path still refers to this file.
     pub fn is_there(&self) -> bool {
         let (there, ours) = (lstat(&self.path), fstat(&self.file));
         there.is_ok_and(|there| {

@@ -89,8 +89,8 @@ impl Stream {
         }
     }
 
-    /// Aborts the stream and drops the partial message, whose rest is unknown. Returns the number
-    /// of framing errors.
+    /// Aborts the stream and drops the partial message, because the end of the message is missing.
+    /// Returns the number of framing errors.
     pub fn abort(&mut self) -> usize {
         usize::from(!std::mem::take(&mut self.partial).is_empty())
     }

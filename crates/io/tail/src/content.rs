@@ -149,7 +149,7 @@ impl Content {
     /// Reads at `offset`; returns 0 at the end. A read of compressed content fills the buffer
     /// unless it reaches the end.
     ///
-    /// Truncated or corrupt compressed data counts as the end. If the file's size changes,
+    /// Truncated or corrupt compressed data is treated as the end. If the file's size changes,
     /// decompression is retried.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if let Some(decompressor) = &mut self.decompressor {

@@ -2,7 +2,7 @@
 //!
 //! Inode numbers are reused as soon as a file is deleted, many files share a head, and a file can
 //! be truncated and rewritten to any length. A file is recognized only if its head and fingerprint
-//! match the saved ones. In case of doubt, a file counts as new and is read from its beginning.
+//! match the saved ones. In case of doubt, a file is treated as new and is read from its beginning.
 
 use crate::content::{CompressedState, Content, modified_ns};
 use crate::header::KnownHeaders;

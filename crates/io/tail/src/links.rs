@@ -24,7 +24,7 @@ pub struct Link {
 /// The links that the last walk found.
 #[derive(Default)]
 pub struct Links {
-    /// Links by the file to which they lead. If several links lead to a file, the first one by
+    /// Links by the file to which they refer. If several links refer to a file, the first one by
     /// name.
     by_target: HashMap<PathBuf, Link>,
     /// The links, including the inner links of chains.
@@ -63,12 +63,12 @@ impl Links {
         followed
     }
 
-    /// Returns whether no link leads to a file.
+    /// Returns whether no link refers to a file.
     pub fn is_empty(&self) -> bool {
         self.by_target.is_empty()
     }
 
-    /// Returns the link that leads to a file.
+    /// Returns the link that refers to a file.
     pub fn to(&self, target: &Path) -> Option<&Link> {
         self.by_target.get(target)
     }
@@ -91,7 +91,7 @@ impl Links {
 }
 
 /// Returns a link's owner, and the names behind it up to its target, which need not exist. `None`
-/// if the path is not a link, leads to a folder, or leads nowhere.
+/// if the path is not a link, or refers to a folder or nothing.
 fn names_behind(link: &Path) -> Option<(Uid, Vec<PathBuf>)> {
     let owner = Uid::from_raw(std::fs::symlink_metadata(link).ok()?.uid());
     let mut names = Vec::new();

@@ -4,7 +4,7 @@
 //! A rotation creates *generations* of a file: `app.log.1`, then `app.log.1.gz`, then
 //! `app.log.2.gz`. A closed generation stays recorded for a while, so that it is recognized by its
 //! later names and not mistaken for an unread file. The number of closed generations per name is
-//! bounded; a file older than the oldest recorded generation counts as read.
+//! bounded; a file older than the oldest recorded generation is treated as read.
 
 use super::identity::Descriptor;
 use super::rotation_names::{is_rotation_name, originals_of, stem};

@@ -12,7 +12,7 @@ const OPENED_MAX: usize = 1000;
 /// Maximum number of created files remembered after a look.
 const CREATED_MAX: usize = 10_000;
 
-/// A file rename. Each name has several paths if symlinks lead to its folder.
+/// A file rename. Each name has several paths if symlinks refer to its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// The paths of the old name.
@@ -21,7 +21,7 @@ pub struct Rename {
     pub to: Vec<PathBuf>,
 }
 
-/// A name change in a watched folder, with every path that leads to the name.
+/// A name change in a watched folder, with every path by which the name can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameChange {
     /// A file was created.

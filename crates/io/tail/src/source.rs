@@ -80,8 +80,8 @@ const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A last line without a line ending counts as complete once its file has no path and has not grown
-/// for this long.
+/// A last line without a line ending is treated as complete once its file has no path and has not
+/// grown for this long.
 const FINISH_SILENCE: Duration = Duration::from_secs(2);
 
 /// A file without a path is closed once it has not grown for this long, because its writer may

@@ -6,10 +6,10 @@ use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A compressed file or copy counts as complete once its size has not changed for this long.
+/// A compressed file or copy is treated as complete once its size has not changed for this long.
 pub const STABLE_AFTER: Duration = Duration::from_secs(2);
 
-/// A file whose last write is at least this old counts as complete immediately.
+/// A file whose last write is at least this old is treated as complete immediately.
 const OLD_AFTER: Duration = Duration::from_secs(10);
 
 /// Sizes of files at their last check.

@@ -123,9 +123,9 @@ pub struct Request<'a> {
     pub choice: Choice,
     pub cx: &'a SourceCx<'a>,
     pub limits: LineLimits,
-    /// No more data is expected, so an incomplete last line counts as complete.
+    /// No more data is expected, so an incomplete last line is treated as complete.
     pub finish: bool,
-    /// An incomplete last line that has not grown for this long counts as complete.
+    /// An incomplete last line that has not grown for this long is treated as complete.
     pub read_timeout: Option<Duration>,
 }
 
@@ -438,8 +438,8 @@ impl Tail {
         !may_become_header && !is_mark && !text.ends_with(b"\r")
     }
 
-    /// Returns the time at which an incomplete last line counts as complete, `timeout` after its
-    /// last byte.
+    /// Returns the time at which an incomplete last line is treated as complete, `timeout` after
+    /// its last byte.
     pub fn overdue_at(&self, timeout: Duration) -> Option<EngineTime> {
         let is_last = |line: &Unfinished| {
             self.cursors.list().iter().any(|cursor| cursor.position == line.begin)

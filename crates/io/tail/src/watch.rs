@@ -166,14 +166,14 @@ impl Watch {
         std::mem::take(&mut self.changes)
     }
 
-    /// Discards pending names, because an incomplete list of renames would lead to wrong paths.
+    /// Discards pending names, because an incomplete list of renames would result in wrong paths.
     fn discard_names(&mut self) {
         self.moved_from = None;
         self.named = Vec::new();
         self.changes = Changes::default();
     }
 
-    /// Records a name that appeared or vanished, under each path that leads to it.
+    /// Records a name that appeared or vanished, under each path by which the name can be reached.
     fn record_name(&mut self, flags: ReadFlags, cookie: u32, paths: &[PathBuf]) {
         let appears = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB;
         if flags.intersects(appears) {
@@ -248,7 +248,7 @@ fn watches_max() -> usize {
     *MAX
 }
 
-/// Returns the paths of a name in a watched folder: several if symlinks lead to the folder.
+/// Returns the paths of a name in a watched folder: several if symlinks refer to the folder.
 fn paths_in(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Vec<PathBuf> {
     let watched = folders.iter().filter(|(_, other)| **other == watch);
     watched.map(|(folder, _)| folder.join(name)).collect()

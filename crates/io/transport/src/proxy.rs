@@ -149,7 +149,7 @@ struct Environment {
 type Variable = Result<Option<Arc<Proxy>>, String>;
 
 impl Environment {
-    /// Reads the variables. Uppercase variables take precedence. An empty variable counts as
+    /// Reads the variables. Uppercase variables take precedence. An empty variable is treated as
     /// absent.
     fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Environment {
         let text = |name: &str| lookup(name).filter(|text| !text.trim().is_empty());

@@ -145,7 +145,7 @@ impl Meter {
 
 /// Connects to `address`, and resolves its name each time. `within` is the timeout for the whole
 /// connect, including TLS. `silence` is the maximum time for which sent bytes may stay
-/// unacknowledged before the peer counts as dead.
+/// unacknowledged before the peer is treated as dead.
 ///
 /// # Errors
 /// Returns any [`ConnectError`].

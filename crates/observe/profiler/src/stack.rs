@@ -208,7 +208,7 @@ fn by_frame_pointer(
     registers: &Registers,
 ) -> Option<Registers> {
     let caller = caller_by_frame_pointer(stack, *registers)?;
-    // If the register contains something else, its value is unlikely to lead to code.
+    // If the register contains something else, its value is unlikely to point to code.
     let is_code = caller.pc == 0 || tables.code(caller.pc).is_some();
     is_code.then_some(caller)
 }

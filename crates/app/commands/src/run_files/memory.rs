@@ -24,7 +24,7 @@ const SUFFIX: &str = ".rings";
 const ABANDONED_AFTER: Duration =
     if cfg!(test) { Duration::ZERO } else { Duration::from_secs(600) };
 
-/// Minimum age of a file whose data folder counts as unused.
+/// Minimum age of a file whose data folder is treated as unused.
 const UNUSED_AFTER: Duration = if cfg!(test) { Duration::MAX } else { ABANDONED_AFTER };
 
 /// Bytes of a header.
@@ -123,8 +123,8 @@ pub fn remove_abandoned() {
     }
 }
 
-/// Returns the links of files whose run died a while ago and whose data folder no agent has used
-/// since.
+/// Returns the links to run files whose agent has been dead for some time and whose data folder no
+/// agent has used since.
 pub fn unused_links() -> Vec<PathBuf> {
     files().filter_map(|path| unused_link(&path, UNUSED_AFTER)).collect()
 }

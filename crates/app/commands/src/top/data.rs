@@ -6,7 +6,7 @@ use super::api::{
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Cause of a source whose sink's endpoint refuses events.
+/// Cause reported for a source when its sink's endpoint rejects events.
 const REFUSES: &str = "endpoint_refuses";
 
 /// Maximum difference between the uptime and the local time between two responses of the same run,

@@ -168,14 +168,14 @@ const FILES: &[Column] = &[
     words("held_by", 4),
 ];
 
-/// Minimum share of its source's rate at which a file counts as flooding, if the source has several
-/// files.
+/// Minimum share of its source's rate at which a file is treated as flooding, if the source has
+/// several files.
 const FLOOD_SHARE: f64 = 0.8;
 
 /// Minimum share of its limit at which a disk buffer that does not grow deserves a warning.
 const NEARLY_FULL: f64 = 0.7;
 
-/// Minimum rate at which a file counts as flooding, in bytes per second.
+/// Minimum rate at which a file is treated as flooding, in bytes per second.
 const FLOOD_BYTES_MIN: f64 = 1e6;
 
 fn files(data: &Data) -> Table {

@@ -48,7 +48,7 @@ const SAVED_AFTER: Duration = Duration::from_millis(2500);
 /// Timeout for the delivery of all lines.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// At the end: time without progress after which missing lines count as lost.
+/// At the end: time without progress after which missing lines are treated as lost.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 
 /// At the end: time to wait for repeated lines after every line has arrived.
@@ -146,8 +146,8 @@ impl<'a> Drive<'a> {
         })
     }
 
-    /// Writes, rotates and kills until the time is over or Ctrl-C is pressed. Returns the writes
-    /// and actions.
+    /// Writes, rotates and kills until the time has elapsed or Ctrl-C is pressed. Returns the
+    /// writes and actions.
     pub fn run(mut self) -> Result<Done, String> {
         let mut progress = Progress::new();
         let mut rotate_at = self.later(ROTATE_MS);

@@ -13,7 +13,7 @@ const READ_BYTES: usize = 1 << 20;
 /// Timeout for a broker's response.
 const BROKER_MAX: Duration = Duration::from_secs(10);
 
-/// Time that a topic must be silent before it counts as read.
+/// Time that a topic must be silent before it is treated as read.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The destination that `--sink` names.

@@ -101,7 +101,7 @@ impl Tally {
         }
     }
 
-    /// Excuses lines of a writer before any line arrives: missing excused lines do not count as
+    /// Excuses lines of a writer before any line arrives: missing excused lines are not treated as
     /// lost. The ranges of a writer must be passed in ascending order.
     pub fn excuse(&mut self, writer: usize, lines: Range<u64>) {
         self.at_risk[writer].push(lines);

@@ -386,8 +386,8 @@ fn inputs() {
     ]);
 }
 
-/// Cycles are named in full, in the direction of the data; a chain that leads to one is not part of
-/// it.
+/// Cycles are named in full, in the direction of the data; a chain that leads into a cycle is not
+/// part of it.
 #[test]
 fn cycles() {
     check(&[

@@ -24,7 +24,7 @@ const SCHEMA_MIN: i32 = -4;
 /// number, pairs of buckets are merged.
 const BUCKETS_MAX: usize = 320;
 
-/// Values within this distance of 0 count as 0. Prometheus uses the same threshold.
+/// Values within this distance of 0 are treated as 0. Prometheus uses the same threshold.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
 /// Buckets per power of two.
@@ -147,7 +147,7 @@ pub struct Histogram {
     pub count: f64,
     /// Sum of the samples.
     pub sum: f64,
-    /// Number of samples that count as 0.
+    /// Number of samples that are treated as 0.
     pub zero: f64,
     /// Index and sample count of each positive bucket, sorted by index.
     pub positive: Vec<(i32, f64)>,

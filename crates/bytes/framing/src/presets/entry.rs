@@ -1,6 +1,6 @@
 //! Recognition of the first line of a log entry in common log formats.
 
-/// Maximum number of consecutive unindented lines that count as the text of an entry or an
+/// Maximum number of consecutive unindented lines that are treated as the text of an entry or an
 /// exception. The limit exists because log lines in an unknown format look the same.
 pub const TEXT_LINES_MAX: u8 = 20;
 

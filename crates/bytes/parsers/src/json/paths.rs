@@ -149,7 +149,7 @@ impl JsonPaths {
     }
 
     /// Reads the members or elements of a container up to its closing bracket. `find` returns the
-    /// node of the next child if a path leads to the child.
+    /// node of the next child if the child is on a path.
     fn each_child(
         &self,
         cursor: &mut Cursor<'_>,

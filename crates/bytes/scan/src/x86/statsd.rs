@@ -69,8 +69,8 @@ impl Tail for Avx2 {
     }
 }
 
-/// Returns the masks of the 64 bytes at `at`. If fewer bytes are left, the end of the text counts
-/// as a newline.
+/// Returns the masks of the 64 bytes at `at`. If fewer bytes are left, the end of the text is
+/// treated as a newline.
 ///
 /// The function uses no closures, because they would be compiled without the features.
 ///

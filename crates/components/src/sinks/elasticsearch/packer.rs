@@ -86,8 +86,8 @@ impl BulkPacker for DocumentPacker {
     }
 
     fn unreadable(request: &Request, body: &[u8]) -> Option<&'static str> {
-        // Every server supports the other compressions. Events cannot make a body invalid, so a
-        // parse error means that the server does not support this one.
+        // Every server supports the other compression formats. Events cannot make a body invalid,
+        // so a parse error means that the server does not support zstd.
         let is_rare = request.headers.iter().any(|(_, value)| value == "zstd");
         let is_parse_error = memchr::memmem::find(body, b"parse_exception").is_some();
         (is_rare && is_parse_error)

@@ -140,7 +140,7 @@ impl Files {
             if writer.is_deleted() {
                 self.open.remove(path);
             }
-            // All written data is durable. If the path leads to this file again, nothing is
+            // All written data is durable. If the path refers to this file again, nothing is
             // truncated.
             self.sync_and_close(path)?;
         }

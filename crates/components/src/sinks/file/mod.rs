@@ -1,9 +1,9 @@
 //! The `file` sink appends events to files, durably.
 //!
-//! Events count as delivered after `fdatasync`, which runs once per `sync` interval for all data
-//! written since the last run. The synced lengths are kept with the checkpoints. After a crash,
-//! files are truncated to these lengths, which removes torn lines and avoids duplicates of events
-//! that are reread.
+//! Events are treated as delivered after `fdatasync`, which runs once per `sync` interval for all
+//! data written since the last run. The synced lengths are kept with the checkpoints. After a
+//! crash, files are truncated to these lengths, which removes torn lines and avoids duplicates of
+//! events that are reread.
 
 pub mod compress;
 mod config;

@@ -186,7 +186,7 @@ pub trait Packer: Send + 'static {
 
     /// Returns whether the `body` of a refusal means that the endpoint already has the request's
     /// events. Called only if the response to an earlier attempt was lost, because this attempt may
-    /// have been accepted. A single event then counts as delivered.
+    /// have been accepted. A single event is then treated as delivered.
     fn is_duplicate(_body: &[u8]) -> bool
     where
         Self: Sized,

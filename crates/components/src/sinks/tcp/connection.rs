@@ -25,10 +25,10 @@ const READ_BYTES: usize = 4096;
 const POLL_MIN: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
-/// Minimum age of a connection before delivered bytes count as settled without acknowledgements. A
-/// proxy whose backend is down, and a TLS 1.3 server that rejects the agent's certificate, accept
-/// bytes and then close the connection in an orderly way. These bytes are lost, however often this
-/// repeats.
+/// Minimum age of a connection before delivered bytes are treated as settled without
+/// acknowledgements. A proxy whose backend is down, and a TLS 1.3 server that rejects the agent's
+/// certificate, accept bytes and then close the connection in an orderly way. These bytes are lost,
+/// however often this repeats.
 const PROBATION: Duration = Duration::from_millis(500);
 
 /// How long to keep reading responses after a write error.

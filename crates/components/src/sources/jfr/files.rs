@@ -36,7 +36,7 @@ pub struct Recording {
     /// Length and modification time when the file was closed or found to be invalid. The file is
     /// not reopened until they change.
     seen: Option<(u64, i64, i64)>,
-    /// Whether a path leads to the file.
+    /// Whether a path refers to the file.
     pub is_there: bool,
 }
 
@@ -243,7 +243,7 @@ impl Recordings {
     }
 }
 
-/// Returns whether no path leads to an open file.
+/// Returns whether no path refers to an open file.
 pub fn is_deleted(file: &RecordedFile) -> io::Result<bool> {
     Ok(file.file().metadata()?.nlink() == 0)
 }

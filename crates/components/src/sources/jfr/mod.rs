@@ -35,7 +35,7 @@ use tags::Bounds;
 /// Time between walks of the file system.
 const WALK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time after which a deleted file that does not grow counts as complete.
+/// Time after which a deleted file that does not grow is treated as complete.
 const DELETED_AFTER: Duration = Duration::from_secs(5);
 
 /// Time after which a file whose last chunk does not grow is closed.

@@ -28,7 +28,7 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which swapped generations are checked for; receivers also wake the flusher.
 const SWAP_POLL: Duration = Duration::from_millis(10);
 
-/// Time after which a missing generation counts as lost if a receiver thread has exited.
+/// Time after which a missing generation is treated as lost if a receiver thread has exited.
 const SWAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval at which the flusher checks whether the receivers have drained their sockets.

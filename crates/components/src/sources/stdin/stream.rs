@@ -46,7 +46,7 @@ impl StreamLines {
         self.chunks.push_back(chunk);
     }
 
-    /// Ends the stream. A last line without a line end counts as complete.
+    /// Ends the stream. A last line without a line end is treated as complete.
     pub fn end(&mut self) {
         self.ended = true;
     }

@@ -4,10 +4,10 @@ use super::Finding;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
 
-/// Minimum time between the first and the last failed attempt for an endpoint to count as failing,
-/// in seconds. After a shorter outage, a sink may only be waiting for its next attempt. A pause is
-/// at most as long as the outage so far, so a lasting outage is detected after twice this time. Two
-/// attempts that end after the default `connect_timeout` of 10 s are sufficient.
+/// Minimum time between the first and the last failed attempt for an endpoint to be considered
+/// failing, in seconds. After a shorter outage, a sink may only be waiting for its next attempt. A
+/// pause is at most as long as the outage so far, so a lasting outage is detected after twice this
+/// time. Two attempts that end after the default `connect_timeout` of 10 s are sufficient.
 const FAILING_SECONDS: f64 = 10.0;
 
 /// Minimum share of the window in which a source waits for a slow component.
@@ -108,7 +108,7 @@ pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
 
 /// Finds sinks that accept less than the source reads, or accept it late.
 pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
-    // A request that times out also counts as slow.
+    // A request that times out is also treated as slow.
     let is_other = |kind| cause_of(kind) != Cause::EndpointSlow;
     let is_named = |sink: &Pair<'_>| {
         let mut named = found.iter().filter(|finding| finding.component == sink.now.id);
@@ -154,20 +154,21 @@ fn in_flight_share(view: &View<'_>, sink: &Pair<'_>) -> f64 {
     sink.waited("endpoint") / view.window.seconds()
 }
 
-/// Minimum age of the oldest event at a busy endpoint that counts as slow, in seconds.
+/// Minimum age of the oldest event at a busy endpoint that is treated as slow, in seconds.
 const OVERDUE_SECONDS: f64 = 10.0;
 
 /// Minimum share of the window in which an always busy endpoint has requests in flight. It is below
 /// 1, because there may be a moment between two requests.
 const BUSY: f64 = 0.8;
 
-/// Minimum age of the oldest entry of a disk buffer that counts as in long use, in seconds.
+/// Minimum age of the oldest entry of a disk buffer at which the buffer is considered in prolonged
+/// use, in seconds.
 const BUFFERED_SECONDS: f64 = 8.0;
 
 /// Maximum time until a disk buffer is full that deserves a warning, in seconds: a day.
 const FULL_IN_SECONDS: f64 = 86_400.0;
 
-/// Minimum share of a limit that counts as near the limit.
+/// Minimum share of a limit that is treated as near the limit.
 const NEAR: f64 = 0.7;
 
 /// Finds disk buffers that fill up.

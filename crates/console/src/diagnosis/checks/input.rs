@@ -6,7 +6,7 @@ use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::tracks::FileTrack;
 use crate::diagnosis::view::{Pair, View};
 
-/// Time after which unread bytes count as an unfinished line, in seconds.
+/// Time after which unread bytes are treated as an unfinished line, in seconds.
 const UNFINISHED_SECONDS: f64 = 5.0;
 
 /// Maximum time between the last write to a file and the read of all its complete lines, in
@@ -23,7 +23,7 @@ const LIMITS: [&str; 3] = ["cpu", "rate_limit", "throttle"];
 /// Time without an event after which a source is idle, in seconds.
 const SILENT_SECONDS: f64 = 8.0;
 
-/// Minimum number of assignments and revocations within half a minute that count as a loop. A
+/// Minimum number of assignments and revocations within half a minute that are treated as a loop. A
 /// member that joins or leaves causes two, so the restart of a member causes four.
 const REBALANCES: u64 = 6;
 
@@ -196,8 +196,8 @@ pub fn parsers(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Finds bytes that are invalid in the encoding of the source. Sinks that write JSON count these
-/// bytes for all sources upstream together.
+/// Finds bytes that are invalid in the encoding of the source. Sinks that write JSON keep a single
+/// count across all their upstream sources.
 pub fn encodings(view: &View<'_>, found: &mut Vec<Finding>) {
     let invalid = |sink: &&Pair<'_>| sink.noted(&["invalid_utf8"]);
     let is_wrong = |sink: &&Pair<'_>| is_much(invalid(sink), sink.received());

@@ -20,7 +20,7 @@ const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
 /// Minimum share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;
 
-/// Minimum share of the time of all workers that counts as busy.
+/// Minimum share of the time of all workers that is treated as busy.
 const BUSY: f64 = 0.75;
 
 /// Minimum share of the busy time for the most expensive transform.

@@ -154,8 +154,8 @@ impl Files {
         }
     }
 
-    /// Completes the last file with its totals, so that the next start can check whether the file
-    /// is complete.
+    /// Completes the last file with its totals, so that the agent can check after a restart whether
+    /// the file is complete.
     pub fn finish(&mut self) -> io::Result<()> {
         self.spool.as_mut().map_or(Ok(()), Spool::finish)
     }

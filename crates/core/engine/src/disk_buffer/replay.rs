@@ -147,8 +147,8 @@ impl Worker {
         self.read_at.is_none()
     }
 
-    /// Returns an entry's payload. If the sink cannot read the entry, the entry counts as damaged,
-    /// and the result is `None`.
+    /// Returns an entry's payload. If the sink cannot read the entry, the entry is treated as
+    /// damaged, and the result is `None`.
     fn payload_of(&mut self, entry: Entry, sink: &dyn Sink) -> Option<(Label, Payload)> {
         let events = entry.meta.events;
         let read = payload_of(entry, sink);

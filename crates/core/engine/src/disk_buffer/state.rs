@@ -23,7 +23,7 @@ const FAILING_MAX: Duration = Duration::from_secs(1);
 /// sinks wait to fill a request or to spread the hosts' load.
 const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How often an entry may be abandoned before it counts as the cause of the panics.
+/// How often an entry may be abandoned before it is treated as the cause of the panics.
 const ATTEMPTS_MAX: u8 = 3;
 
 pub(super) struct State {
@@ -66,7 +66,7 @@ pub(super) enum Ended {
     Here,
     /// The segments are settled now.
     Holds(Vec<Hold>, Outcome),
-    /// The entry was abandoned too often and counts as the cause. The segments were settled
+    /// The entry was abandoned too often and is treated as the cause. The segments were settled
     /// earlier.
     Poisoned { events: u64 },
 }
@@ -199,7 +199,7 @@ impl State {
             || !self.is_target_free()
     }
 
-    /// Returns whether the lanes can receive entries, because the previous lanes have ended.
+    /// Returns whether the previous lanes have ended, so that the lanes can receive entries.
     fn is_target_free(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.after.iter().all(|lane| lane.has_ended()))
     }

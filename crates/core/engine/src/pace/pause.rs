@@ -4,7 +4,7 @@ use millstream_model::EngineTime;
 use std::time::Duration;
 
 /// The time in which a source does not read, because a transform has asked for a pause. Overlapping
-/// pauses count as one.
+/// pauses are counted as one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pause {
     since: EngineTime,

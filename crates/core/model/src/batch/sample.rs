@@ -88,8 +88,9 @@ impl Batch {
         cells.map(|cell| cell.len().min(VALUE_BYTES_MAX)).sum()
     }
 
-    /// Copies a column. Values keep their distance from the message, so that a slice of the old
-    /// block becomes a slice of the new one. If `is_field`, values must not be truncated.
+    /// Copies a column. Each value keeps its offset relative to the message, so a value that was a
+    /// slice of the old block is the same slice of the new one. If `is_field`, values must not be
+    /// truncated.
     fn copied(
         &self,
         column: &Column,

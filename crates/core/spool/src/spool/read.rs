@@ -193,7 +193,8 @@ impl Spool {
         Ok(true)
     }
 
-    /// Counts damage, and logs the first damage in a segment. Settled entries do not count as lost.
+    /// Counts damage, and logs the first damage in a segment. Settled entries are not treated as
+    /// lost.
     fn note_damage(&mut self, skipped: Skipped, next: Option<EntryNumber>) {
         let was_settled = next.is_some_and(|next| next <= self.settled);
         if was_settled && skipped.lost.is_some_and(|(entries, _)| entries > 0) {

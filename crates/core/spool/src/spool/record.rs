@@ -25,8 +25,8 @@ impl Comparison<'_> {
         Comparison { record, entries: 0, events: 0 }
     }
 
-    /// Adds a segment. Damaged entries count as present if the entries around them reveal their
-    /// number, because reading will find the damage.
+    /// Adds a segment. Damaged entries are treated as present if the entries around them reveal
+    /// their number, because reading will find the damage.
     pub fn add(&mut self, segment: &Segment, bytes: &mut impl Bytes) -> io::Result<()> {
         let SpoolRecord { settled, end, .. } = *self.record;
         let totals = &segment.totals;

@@ -15,7 +15,7 @@ const SIGKILL: i32 = 9;
 /// The signal that asks a process to exit.
 const SIGTERM: i32 = 15;
 
-/// Names of the signals that end a process with a fault.
+/// Names of the signals that can kill the child.
 const SIGNALS: [(i32, &str); 8] = [
     (4, "SIGILL"),
     (6, "SIGABRT"),

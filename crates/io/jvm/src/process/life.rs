@@ -33,7 +33,8 @@ const REGISTER_TIME: Duration = Duration::from_secs(75);
 /// Maximum time for a statistics request, and for a frame on the control socket.
 const FIGURES_TIME: Duration = Duration::from_secs(10);
 
-/// Number of consecutive statistics requests without a response after which a child counts as hung.
+/// Number of consecutive statistics requests without a response after which a child is treated as
+/// hung.
 const SILENT_MAX: u32 = 3;
 
 /// Maximum time for collecting the whole heap.

@@ -203,7 +203,7 @@ impl State {
     /// # Errors
     /// Returns the reason why no child is running.
     pub fn first_life(&self) -> Result<Arc<Life>, ControlError> {
-        // A child that ran and has exited in the meantime does not count as a failed start.
+        // A child that ran and has exited in the meantime is not treated as a failed start.
         let begun = self.phase.lock().failures + 1;
         let gone = || ControlError::Process(self.ended().to_string());
         self.wait_for_life(|phase| phase.gives_up_since(begun)).ok_or_else(gone)

@@ -32,7 +32,7 @@ impl ChangedNames {
         ChangedNames { all, deleted: changes.deleted, appeared }
     }
 
-    /// Returns whether a link is new or may lead to another file, so that only a walk can follow
+    /// Returns whether a link is new or may refer to another file, so that only a walk can follow
     /// it.
     pub(super) fn has_link(&self, scope: &Scope) -> bool {
         let is_link = |path: &Path| path.is_symlink() && scope.is_included(path);

@@ -211,7 +211,8 @@ impl Finishing<'_> {
 
 // Checking finished files.
 impl Finishing<'_> {
-    /// Returns whether a path leads to an unchanged finished file. Loads a changed file.
+    /// Returns whether `path` refers to a finished file that has not changed. If the file has
+    /// changed, reloads it.
     ///
     /// # Errors
     /// Returns an error if the file cannot be loaded.
@@ -227,7 +228,7 @@ impl Finishing<'_> {
         }
         let inode = Inode::of(stat);
         let Some(file) = finished.get(inode) else { return Ok(false) };
-        // If the file has several names, the first is used as long as it leads to the file.
+        // If the file has several names, the first is used as long as the name refers to the file.
         let first = file.path.to_path_buf();
         let first_stat = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
         if first != path && first_stat.is_some_and(|stat| finished.see(&first, &stat)) {
@@ -364,7 +365,7 @@ fn inodes_in(folder: &Path, device: u64) -> Option<HashSet<u64>> {
     (!inodes.is_empty()).then_some(inodes)
 }
 
-/// Returns a path in a folder that leads to a file.
+/// Returns a path in a folder that refers to a file.
 fn name_in(folder: &Path, inode: Inode) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     let same_number = entries.flatten().filter(|entry| entry.ino() == inode.number);

@@ -114,7 +114,7 @@ impl Holding<'_> {
     }
 
     /// Reopens a file that was closed because of the limit on open files; returns whether it can be
-    /// read. The files in `beside` stay open. Drops a file if no path leads to it.
+    /// read. The files in `beside` stay open. Drops a file if no path refers to it.
     pub(super) fn reopen(&mut self, id: OriginId, beside: &[OriginId], cx: &SourceCx<'_>) -> bool {
         let held = self.files.get(id).and_then(Tail::held);
         let held = held.map(|file| self.retention.path_of(file));

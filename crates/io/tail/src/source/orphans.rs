@@ -20,7 +20,7 @@ pub(super) struct Orphan {
     record: FileRecord,
     fingerprints: Fingerprints,
     name: String,
-    /// The known size in bytes; 0 if unread data does not count as lost.
+    /// The known size in bytes; 0 if unread data is not treated as lost.
     size: u64,
 }
 
@@ -49,7 +49,7 @@ impl Orphan {
         }
     }
 
-    /// Makes the orphan's unread data not count as lost.
+    /// Stops treating the orphan's unread data as lost.
     pub(super) fn without_loss(self) -> Orphan {
         Orphan { size: 0, ..self }
     }

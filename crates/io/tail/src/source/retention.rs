@@ -228,7 +228,7 @@ impl Retention {
 // At the start.
 impl Retention {
     /// Returns whether held files must be adopted: at the start, and after their ids could not be
-    /// saved. Until [`Retention::restore_again`], they count as adopted.
+    /// saved. Until [`Retention::restore_again`], they are treated as adopted.
     pub(super) fn begin_restore(&mut self) -> bool {
         !std::mem::replace(&mut self.restored, true)
     }

@@ -29,7 +29,7 @@ impl Scope {
         cx.until_eof || self.settings.range.is_some()
     }
 
-    /// Returns whether a pattern matches a path, or a link that leads to it.
+    /// Returns whether a pattern matches a path, or a link that refers to the path.
     pub(super) fn is_included(&self, path: &Path) -> bool {
         self.is_matched(path) || self.links.to(path).is_some()
     }
@@ -63,7 +63,7 @@ impl Scope {
         found.folders.extend(self.links.folders().iter().cloned());
     }
 
-    /// Opens the content of a file if the path leads to this inode.
+    /// Opens the content of a file if the path refers to this inode.
     pub(super) fn open_inode(&self, path: &Path, inode: Inode) -> Option<Content> {
         if rustix::fs::stat(path).ok().map(|stat| Inode::of(&stat)) != Some(inode) {
             return None;

@@ -1,4 +1,4 @@
-//! The steps of a stop: holds undelivered deleted files for the next start, and counts lost data.
+//! Shutdown steps: hold undelivered deleted files until the agent restarts, and count lost data.
 
 use super::copy_search::CopySearch;
 use super::history::History;

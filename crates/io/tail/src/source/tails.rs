@@ -31,7 +31,7 @@ pub(super) enum Reopening {
     Open,
     /// The file exists, but cannot be opened now. A later poll tries again.
     Later,
-    /// No path leads to the file.
+    /// No path refers to the file.
     Gone,
 }
 
@@ -417,8 +417,8 @@ impl Tails {
         needs_walk
     }
 
-    /// Records that a path leads to a file. If the file has several names, the first one is used as
-    /// long as it leads to the file.
+    /// Records that a path refers to a file. If the file has several names, the first name is used
+    /// as long as it refers to the file.
     pub(super) fn note_path(&mut self, id: OriginId, inode: Inode, path: &Path) {
         let leads =
             |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);

@@ -65,7 +65,7 @@ impl Tail {
         self.frozen
     }
 
-    /// Records the original of this copy; `None` if the file no longer counts as a copy.
+    /// Records the original of this copy; `None` if the file is no longer treated as a copy.
     pub fn set_copy_of(&mut self, original: Option<OriginId>) {
         self.descriptor.copy_of = original;
     }
@@ -224,8 +224,8 @@ impl Tail {
         self.next = next;
     }
 
-    /// Makes the file due. The next read checks its identity and looks for its end. Returns whether
-    /// the file was not in the read queue.
+    /// Schedules the file for a read, which checks the file's identity and looks for its end.
+    /// Returns whether the file was not already queued.
     pub fn enqueue(&mut self) -> bool {
         self.end = None;
         self.checked = None;

@@ -202,7 +202,7 @@ impl World {
         self.named(|_| true)
     }
 
-    /// Returns the causes that count as alarms.
+    /// Returns the causes that are treated as alarms.
     pub fn alarms(&self) -> Vec<String> {
         self.named(|status| status == "late" || status == "degraded")
     }

@@ -10,7 +10,7 @@ const SLOW: u32 = 2;
 /// Multiple of the fastest response time at which a response reduces the limit.
 const SLOWER: u32 = 4;
 
-/// Maximum delay that counts as no delay, because of scheduling on a busy host.
+/// Maximum delay that is ignored, because scheduling on a busy host causes such delays.
 const NOISE: Duration = Duration::from_millis(20);
 
 /// Each response moves the fastest response time by 1/`FORGET` of the difference.

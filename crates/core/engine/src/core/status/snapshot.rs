@@ -186,9 +186,9 @@ fn tasks(node: &Node) -> Vec<TaskSnapshot> {
     }
 }
 
-/// Reads a node's counters. Time during which a sink has requests outstanding counts as waiting.
-/// For sinks that do not track requests, time during which their lanes have data in flight counts
-/// instead.
+/// Reads a node's counters. Time during which a sink has requests outstanding is counted as waiting
+/// time. For sinks that do not track requests, time during which their lanes have data in flight
+/// counts instead.
 fn counters(node: &Node) -> CountersSnapshot {
     let mut counters = node.counters.snapshot();
     let lanes = node.sink().into_iter().flat_map(|slot| &slot.lanes);

@@ -33,7 +33,7 @@ fn copy_truncate(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(name)).unwrap().set_len(0).unwrap();
 }
 
-/// Reads until compressed files count as complete.
+/// Reads until compressed files are treated as complete.
 fn settle(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
     for _ in 0..4 {

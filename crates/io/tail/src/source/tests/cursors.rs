@@ -121,9 +121,9 @@ fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
     );
 }
 
-/// A sink that is not ready delays the other sinks until it counts as blocked; then they continue
-/// without it. Once the sink is ready again, it first receives the data that it missed, and then
-/// shares batches with the other sinks.
+/// A sink that is not ready delays the other sinks until it is treated as blocked; then they
+/// continue without it. Once the sink is ready again, it first receives the data that it missed,
+/// and then shares batches with the other sinks.
 #[test]
 fn a_blocked_sink_is_left_behind_and_catches_up() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);

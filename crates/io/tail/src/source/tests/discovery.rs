@@ -49,8 +49,8 @@ fn ignore_older_applies_only_at_the_very_first_start() {
     );
 }
 
-/// No line is sent before its file id is durable. A start during which the store failed does not
-/// count as the first start.
+/// No line is sent before its file id is durable. A start during which the store failed is not
+/// treated as the first start.
 #[test]
 fn nothing_is_read_before_its_id_is_durable() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);

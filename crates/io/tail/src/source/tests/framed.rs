@@ -50,7 +50,7 @@ fn an_incomplete_event_survives_a_crash() {
     assert_eq!(texts, [&TRACE[..TRACE.len() - 1], NEXT.trim_end()]);
 }
 
-/// With `--until-eof`, the last event of a file counts as complete.
+/// With `--until-eof`, the last event of a file is treated as complete.
 #[test]
 fn the_last_event_of_a_file_is_never_lost() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);

@@ -53,7 +53,7 @@ fn write(fixture: &Fixture, name: &str, text: &str) {
     }
 }
 
-/// Reads until compressed files count as complete.
+/// Reads until compressed files are treated as complete.
 fn settle(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..8 {
@@ -224,7 +224,7 @@ fn a_generation_that_exists_twice_is_read_once() {
     }
 }
 
-/// The same situation, with a compressed form so old that it counts as complete at once.
+/// The same situation, with a compressed form so old that it is treated as complete at once.
 #[test]
 fn a_generation_next_to_its_old_compressed_form_is_read_once() {
     let mut fixture = begun("0\n");

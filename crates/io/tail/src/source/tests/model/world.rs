@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Time limit for copies at a stop, longer than any copy takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Pauses after which nothing is pending: compressed files count as complete, quiet files are
+/// Pauses after which nothing is pending: compressed files are treated as complete, quiet files are
 /// polled, and vanished files are closed.
 const PAUSES_MS: [u64; 12] =
     [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 35_000, 2500, 200, 200];
@@ -187,8 +187,7 @@ impl World {
         Ok(())
     }
 
-    /// Abandons the oldest batch. Repeated abandonment, which leads to rejection, is not tested
-    /// here.
+    /// Abandons the oldest batch. Repeated abandonment, which causes rejection, is not tested here.
     fn lose(&mut self, own_content: bool) {
         if self.in_flight.is_empty() {
             return;
