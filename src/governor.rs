@@ -44,7 +44,7 @@ pub fn memory_host() -> MemoryHost {
     }
 }
 
-/// Returns the resident memory of the agent and of the JVMs in separate processes in bytes. Memory
+/// Returns the resident memory, in bytes, of the agent and the JVMs in separate processes. Memory
 /// that several processes have mapped counts for each of them.
 fn resident() -> Option<u64> {
     let own = OWN.as_ref().ok()?.bytes()?;

@@ -24,7 +24,7 @@ const ERROR_BYTES_MAX: usize = 200;
 /// Maximum bytes of the line about the bottleneck.
 const LINE_BYTES_MAX: usize = 400;
 
-/// Maximum number of lines of rates in the block; additional components share the last line.
+/// Maximum number of rate lines in the block; additional components share the last line.
 const LINES_MAX: usize = 8;
 
 /// Assumed width of a terminal that does not report it.

@@ -250,8 +250,7 @@ fn waits(stopped: &Stopped) -> bool {
     waiting.bytes + waiting.events + stopped.snapshot.buffered_events() > 0
 }
 
-/// Returns the names of the components that prevented the delivery of events, in parentheses, after
-/// a space.
+/// Returns the names of the components that prevented delivery, in parentheses, after a space.
 fn late(stopped: &Stopped) -> String {
     let sinks = stopped.snapshot.undelivered_list();
     let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));

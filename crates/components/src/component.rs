@@ -23,7 +23,7 @@ pub trait Component: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns descriptions of the resources that only one component of an agent may use.
+    /// Returns descriptions of the resources that only one component in an agent may use.
     fn claims(&self) -> Vec<String> {
         Vec::new()
     }

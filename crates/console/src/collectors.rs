@@ -3,7 +3,7 @@
 use crate::prometheus::text::Text;
 use millstream_jvm::{CollectorSnapshot, CollectorsSnapshot};
 
-/// Name, help and accessor of a counter of a collector.
+/// Name, help and accessor of a collector counter.
 type Of = (&'static str, &'static str, fn(&CollectorSnapshot) -> u64);
 
 const COUNTERS: [Of; 4] = [
@@ -21,7 +21,7 @@ const COUNTERS: [Of; 4] = [
     ("millstream_collector_events_total", "Events of the collector.", |collector| collector.events),
 ];
 
-/// Writes the counters of each collector, and the number of threads of all collectors.
+/// Writes each collector's counters, and the total number of collector threads.
 pub fn metrics(text: &mut Text<'_>, snapshot: &CollectorsSnapshot) {
     for (name, help, figure) in COUNTERS {
         text.family(name, "counter", help);

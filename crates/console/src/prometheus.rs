@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use text::{Float, Number, Text, labels};
 
-/// Number of bits of the configuration hash to export: as many as a double represents exactly.
+/// Number of configuration hash bits to export: as many as a double represents exactly.
 const CONFIG_HASH_BITS: u32 = 48;
 
-/// Name, help and accessor of a metric of a component.
+/// Name, help and accessor of a component metric.
 type Of<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> T);
 
-/// Name, help and accessor of a metric of a component with one more label: values by label value.
+/// Name, help and accessor of a component metric with one more label: values by label value.
 type ByLabel<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> &BTreeMap<&'static str, T>);
 
 const EVENTS_AND_BYTES: [Of<u64>; 4] = [
@@ -140,7 +140,7 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     emit_delays(text, components);
 }
 
-/// Appends the waits of sources, and the number of rebalances of their groups.
+/// Appends source wait times, and the rebalance counts of consumer groups.
 fn capacity_waits(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let name = "millstream_source_capacity_wait_seconds_total";
     let help = "Time that a source waited for capacity of a component, or continued without it, by \

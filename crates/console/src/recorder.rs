@@ -23,7 +23,7 @@ pub const CHANGE_BYTES_MAX: usize = 64 << 10;
 /// largest recording has 32,768 chunks.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 
-/// Text of a missing threshold and of a missing rate limit.
+/// Text for a missing threshold or rate limit.
 const NONE: &str = "none";
 
 /// Error while the recorder is off.
@@ -43,7 +43,7 @@ pub struct RecorderState {
 }
 
 impl RecorderState {
-    /// Creates the state of a recording of this size in a file, or in memory.
+    /// Creates the state for a recording of this size in a file, or in memory.
     pub fn new(file: Option<PathBuf>, bytes: u64, settings: AllSettings) -> RecorderState {
         RecorderState { file, bytes, settings: Mutex::new(settings) }
     }

@@ -26,7 +26,7 @@ pub enum Body {
     Lines(Lines),
 }
 
-/// The lines of a tap as the body of a response.
+/// The lines of a tap as a response body.
 pub struct Lines {
     chunks: mpsc::Receiver<Bytes>,
     /// Permit that counts the tap while the connection exists.

@@ -82,7 +82,7 @@ impl Answer {
         }
     }
 
-    /// Returns the maximum bytes of the body of a request.
+    /// Returns the maximum bytes of a request body.
     fn body_bytes_max(&self) -> usize {
         match self {
             Answer::Read(_) | Answer::Tap => 0,

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Number of random bytes of a token. The text has twice as many hexadecimal digits.
+/// Number of random bytes in a token. The text has twice as many hexadecimal digits.
 const TOKEN_BYTES: usize = 32;
 /// Minimum length of an accepted token, generated or configured.
 const TOKEN_LEN_MIN: usize = 32;

@@ -25,11 +25,12 @@ use tokio::time::timeout;
 /// Maximum time for a request: the time for which the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of a response, which may contain the state of thousands of files and rules.
+/// Maximum response size in bytes. A response may contain the state of thousands of files and
+/// rules.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum bytes of a recording or profile of an agent: the largest `recorder.size`, and the data
-/// in addition to the events.
+/// Maximum size in bytes of an agent's recording or profile: the largest `recorder.size`, and the
+/// data in addition to the events.
 const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
 /// Maximum bytes of an error.

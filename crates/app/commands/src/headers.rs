@@ -5,8 +5,8 @@ use millstream_config::{Component, Config, Fault};
 use millstream_model::Kind;
 use std::collections::HashSet;
 
-/// Returns the lines of a source that name the columns of the other lines; `None` if no component
-/// that receives its events requires them.
+/// Returns the header lines of a source, which name the columns; `None` if no component that
+/// receives its events requires them.
 pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
     let wanted: Vec<HeaderLines> =
         readers(config, source).iter().flat_map(|reader| reader.decoded.header_lines()).collect();

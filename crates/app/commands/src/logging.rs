@@ -33,18 +33,18 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 const RAW_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 /// Size of the writer's buffer that stays allocated, in bytes.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
-/// Number of bytes of a message that are kept to identify it when its repeats are reported.
+/// Number of message bytes that are kept to identify the message when repeats are reported.
 const SAMPLE_BYTES_MAX: usize = 200;
 /// Length of the window in which a call site's lines are counted.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Number of lines of a call site that are written per window.
+/// Number of lines written per call site and window.
 const WINDOW_LINES_MAX: u32 = 5;
 /// Maximum number of call sites with an open window; the others share one.
 const WINDOWS_MAX: usize = 1024;
 /// Maximum time that a flush waits for a writer, which may be stuck.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The target of the messages of the log itself, by which operators may select them.
+/// The target of messages about logging itself, by which operators may select them.
 const TARGET: &str = "millstream::logging";
 
 /// Destination of the log.

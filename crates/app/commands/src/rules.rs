@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Number of bytes of lines that are evaluated at a time, the same as in the file source.
+/// Number of line bytes that are evaluated at a time, the same as in the file source.
 const BLOCK_BYTES: usize = 512 << 10;
 
 /// Maximum number of tasks whose cost is listed.
@@ -60,7 +60,7 @@ fn planned(files: &[PathBuf]) -> Result<Planned, Vec<config::Fault>> {
     config.plan().map_err(|error| fault(error.to_string()))
 }
 
-/// Cost of the tasks over the lines of a file.
+/// Cost of running the tasks over a file's lines.
 #[derive(Default)]
 struct Cost {
     lines: u64,

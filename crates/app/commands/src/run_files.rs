@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// Folder of the files in `data_dir`.
 pub const FOLDER: &str = "recorder";
 
-/// Number of kept files of runs that died: the latest run, and the previous one for comparison.
+/// Number of files to keep from runs that died: the latest run, and the previous one for
+/// comparison.
 const DIED_MAX: usize = 2;
 
 /// Bytes of a header.
@@ -29,7 +30,7 @@ const TARGET: &str = "millstream::recorder::files";
 
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".rings";
-/// Suffix of the name of an incomplete file.
+/// File name suffix of an incomplete file.
 const NEW: &str = ".new";
 
 /// How a run ended.
@@ -84,7 +85,7 @@ impl RunFile {
     }
 }
 
-/// Returns the paths of the files of all runs, from the oldest to the newest.
+/// Returns the file paths of all runs, from the oldest to the newest.
 ///
 /// # Errors
 ///

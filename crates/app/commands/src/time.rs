@@ -17,7 +17,7 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Returns the year, month and day of a number of days since 1970-01-01. Years are counted from
+/// Converts a number of days since 1970-01-01 to a year, month and day. Years are counted from
 /// March 1, so that the leap day is the last day of the year.
 pub fn date(days: u64) -> (u64, u64, u64) {
     // Days since 0000-03-01; 400 years have 146,097 days.

@@ -94,7 +94,7 @@ pub fn read(
     draft
 }
 
-/// Returns the type name of the component and the schema of its options, if both exist.
+/// Returns the component's type name and option schema, if both exist.
 fn type_name(
     kind: Kind,
     entry: &Entry,

@@ -216,7 +216,7 @@ impl Default for JvmSettings {
 }
 
 impl Globals {
-    /// Returns the options of the JVM inside an agent with this number of worker threads.
+    /// Returns the options for the JVM inside an agent with this number of worker threads.
     pub fn jvm_options(&self, threads: usize) -> JvmOptions {
         let settings = self.jvm.clone().unwrap_or_default();
         JvmOptions {

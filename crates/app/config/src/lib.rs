@@ -111,8 +111,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the fingerprint of the task files and of the files that components read when they
-    /// are built. The fingerprint was taken before the files were read.
+    /// Returns a fingerprint that covers the task files and the files that components read when
+    /// they are built. The fingerprint was taken before the files were read.
     pub fn seen(&self) -> Fingerprint {
         let of_components = self.components.iter().flat_map(|component| &component.seen);
         self.task_files.seen().iter().chain(of_components).cloned().collect()
@@ -136,7 +136,7 @@ pub struct Component {
     pub type_name: &'static str,
     /// Inputs, each `id` or `id.output`; empty for a source.
     pub inputs: Vec<String>,
-    /// Constant fields of every event of a source.
+    /// Constant fields of every event from a source.
     pub attributes: BTreeMap<String, String>,
     /// Host name in the events of a source, instead of the real host name.
     pub host: Option<String>,
@@ -148,7 +148,7 @@ pub struct Component {
     pub options: Json,
     /// Decoded options.
     pub decoded: AnyComponent,
-    /// Hash of the contents of the files that the component reads when it is built.
+    /// Hash over the contents of the files that the component reads when it is built.
     pub contents: u64,
     /// Fingerprint of these files, taken before they were read.
     pub seen: Fingerprint,
@@ -312,7 +312,7 @@ struct Read {
     roots: Vec<Node>,
     /// Whether every file could be read.
     complete: bool,
-    /// Position of the start of the first file.
+    /// Position at the start of the first file.
     start: Place,
 }
 

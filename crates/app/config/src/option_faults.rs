@@ -28,8 +28,7 @@ pub fn faults_of(decoded: &AnyComponent, node: &Node, place_of_all: &Place) -> V
     found.collect()
 }
 
-/// Returns an error of a component's check at the position of the option, without the values of
-/// variables.
+/// Returns a component check's error at the option's position, without the values of variables.
 fn option_fault(error: &OptionError, node: &Node, place_of_all: &Place) -> Fault {
     let at = node.nearest(&error.pointer);
     let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };

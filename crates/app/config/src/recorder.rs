@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 /// Minimum recording size in bytes: about one minute of events from an idle agent.
 const SIZE_MIN: Size = Size(1 << 20);
 
-/// Default size of the recording, and its share of the memory of an agent with little memory.
+/// Default recording size, and the share of memory that the recording takes in an agent with little
+/// memory.
 const SIZE_USUAL: Size = Size(8 << 20);
 const MEMORY_SHARE: u64 = 32;
 
@@ -58,7 +59,7 @@ impl Default for RecorderSettings {
 }
 
 impl RecorderSettings {
-    /// Returns the size of the recording of an agent with this memory limit.
+    /// Returns the recording size for an agent with this memory limit.
     pub fn size(&self, memory: Size) -> Size {
         let share = Size(memory.0 / MEMORY_SHARE);
         self.size.unwrap_or(share.clamp(SIZE_MIN, SIZE_USUAL))

@@ -95,7 +95,7 @@ pub fn redacted(
     redacted
 }
 
-/// Returns the users and passwords in a text, and the values of the query of a URL.
+/// Returns the users and passwords in a text, and the query values of a URL.
 pub(crate) fn url_secrets(text: &str) -> Vec<String> {
     let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
     let query = query.map_or("", |(_, query)| query);
@@ -264,7 +264,7 @@ impl Hide<'_> {
         self.secrets.extend(all.map(str::to_owned));
     }
 
-    /// Remembers users and passwords in a text, and the values of the query of a URL.
+    /// Remembers users and passwords in a text, and the query values of a URL.
     fn remember_url(&mut self, text: &str) {
         self.secrets.extend(url_secrets(text).into_iter().filter(|part| is_searched(part)));
     }

@@ -28,7 +28,7 @@ const PLAIN_HEADERS: &[&str] = &[
 /// Options that are secret in a map with this `type`.
 const BY_TYPE: &[(&str, &str)] = &[("api_key", "key"), ("header", "value"), ("redact", "key")];
 
-/// Minimum bytes of a word of a value that is secret separately from the whole value.
+/// Minimum length, in bytes, at which a single word of a value is also treated as a secret.
 const WORD_BYTES_MIN: usize = 8;
 
 /// Returns the secrets of the configuration in `paths`, or of the default file: the values of
@@ -101,7 +101,7 @@ impl SecretValues<'_> {
     }
 }
 
-/// Returns the location of the value of a key.
+/// Returns the location of a key's value.
 fn below(map: &Node, place: Place, key: &str) -> Place {
     let name = key.to_lowercase();
     let is_header = place.in_headers && !PLAIN_HEADERS.contains(&name.as_str());

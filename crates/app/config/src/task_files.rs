@@ -69,7 +69,7 @@ impl<'r> Reader<'r> {
         Reader { previous, found: TaskFiles::default(), refused: Vec::new() }
     }
 
-    /// Returns a component with the tasks of files instead of patterns; `None` if it has no
+    /// Returns a component with the tasks from files instead of patterns; `None` if it has no
     /// patterns. Warns about patterns that match no file.
     pub fn expand(
         &mut self,

@@ -80,8 +80,8 @@ impl Column {
     }
 }
 
-/// A borrowed view of the values of a field in every row, from a [`Column`] or from cells that are
-/// still being computed.
+/// A borrowed view of a field's values in every row, from a [`Column`] or from cells that are still
+/// being computed.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnView<'a> {
     cells: &'a [Cell],
@@ -89,7 +89,7 @@ pub struct ColumnView<'a> {
 }
 
 impl<'a> ColumnView<'a> {
-    /// Creates a view of cells that refer to the block of their batch and to `own`.
+    /// Creates a view of cells that refer to their batch's block and to `own`.
     pub fn new(cells: &'a [Cell], own: &'a [u8]) -> ColumnView<'a> {
         ColumnView { cells, own }
     }

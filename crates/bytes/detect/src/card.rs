@@ -67,8 +67,7 @@ fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
     longest
 }
 
-/// Returns the length of a fraction that consists of zeros at the beginning of `text`, including
-/// the dot.
+/// Returns the length of an all-zero fraction at the beginning of `text`, including the dot.
 fn fraction_of_zeros(text: &[u8]) -> usize {
     let fraction = text.strip_prefix(b".").unwrap_or_default();
     let zeros = fraction.iter().take_while(|byte| **byte == b'0').count();

@@ -135,7 +135,7 @@ pub struct EventBuffer {
 pub struct Framed {
     /// Number of raw bytes consumed, up to the start of the first event that was not returned.
     pub used: usize,
-    /// Number of bytes of `out` that the text takes.
+    /// Number of bytes that the text takes in `out`.
     pub written: usize,
 }
 

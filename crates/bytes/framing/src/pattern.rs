@@ -5,7 +5,7 @@ use regex::bytes::Regex;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Maximum number of bytes of a line that the fast path checks.
+/// Maximum number of line bytes that the fast path checks.
 const PREFIX_BYTES_MAX: usize = 32;
 
 /// A compiled regular expression.

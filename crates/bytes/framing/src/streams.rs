@@ -226,7 +226,7 @@ impl Streams<'_> {
         (self.used, self.first) = (used, index);
     }
 
-    /// Moves the lines of each event of the block next to each other.
+    /// Makes the lines of each event in the block adjacent.
     fn gather(&mut self) {
         let Buffers { events, owners, order, text } = &mut self.buffers;
         let lines = &self.lines[self.first..self.first + owners.len()];

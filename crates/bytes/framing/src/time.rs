@@ -14,8 +14,7 @@ pub struct TimeSpec {
     pub formats: Vec<String>,
     /// Text directly before the timestamp. Without it, the line starts with the timestamp.
     pub after: Option<String>,
-    /// Number of the occurrence of `after` that precedes the timestamp, counted from 1. The default
-    /// is 1.
+    /// Which occurrence of `after` precedes the timestamp, counted from 1. The default is 1.
     pub nth: Option<u32>,
     /// Time zone of timestamps that do not include one, as `millstream-zones` accepts it: `UTC`,
     /// `+02:00`, `Europe/Berlin`, `local`.

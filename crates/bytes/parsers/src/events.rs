@@ -27,7 +27,7 @@ pub struct EventConfig {
     pub types: Vec<(Arc<str>, Type)>,
 }
 
-/// Start and end of a part of a line.
+/// Start and end of part of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub begin: usize,

@@ -16,7 +16,7 @@ pub type ParsedField = (String, Kind, Vec<u8>);
 /// offset of the mismatch.
 pub type Line = Result<Vec<ParsedField>, (Reason, usize)>;
 
-/// The result of a batch of lines.
+/// The result for a batch of lines.
 #[derive(Debug)]
 pub struct Parsed {
     pub lines: Vec<Line>,

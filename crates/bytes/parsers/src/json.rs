@@ -82,7 +82,7 @@ pub struct Json {
     wanted: Arc<Wanted>,
     depth_max: u32,
     names: Names,
-    /// Indices of the names of the enclosing objects.
+    /// Name indices of the enclosing objects.
     around: Vec<usize>,
     /// The line's members that have no column.
     members: Vec<u8>,

@@ -24,7 +24,7 @@ impl Members {
         push_member(&name[1..name.len() - 1], &json, members);
     }
 
-    /// Moves the pairs of the matching rows into the column of members.
+    /// Moves the pairs in matching rows to the members column.
     // Inlined, because a call costs the key-value parser 1 % more instructions per line.
     #[inline(always)]
     pub fn put(&mut self, fields: &mut Fields) {

@@ -130,7 +130,7 @@ const MSG_ID: usize = 7;
 const STRUCTURED_DATA: usize = 8;
 const MESSAGE: usize = 9;
 
-/// Start and end of a part of a line.
+/// Start and end of part of a line.
 type Span = (usize, usize);
 
 /// The names of an RFC 5424 header, in order.

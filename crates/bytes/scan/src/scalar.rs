@@ -64,8 +64,7 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
 /// Length of the longest escape, `\u00XX`.
 pub(crate) const ESCAPE_BYTES_MAX: usize = 6;
 
-/// Returns the escape of `byte` in a JSON string, and the number of bytes of the array that it
-/// takes.
+/// Returns the JSON string escape for `byte`, and the number of array bytes that the escape takes.
 pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     match LETTERS[byte as usize] {

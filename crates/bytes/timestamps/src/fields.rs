@@ -31,7 +31,7 @@ pub struct Fields {
     pub fraction_ns: i64,
     pub zone: ZoneField,
     pub epoch_ns: i64,
-    /// Position of the digits of the second, if the text contains any.
+    /// Position of the digits for seconds, if the text contains any.
     pub second_at: Option<usize>,
     pub fraction_at: usize,
     pub fraction_len: usize,

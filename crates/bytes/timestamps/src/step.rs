@@ -35,7 +35,7 @@ pub enum Step {
     Hour12 { padded: bool },
     /// `AM` or `PM`.
     Meridiem,
-    /// The digits of the fraction of a second: their minimum and maximum number.
+    /// The digits of fractional seconds: their minimum and maximum number.
     Fraction(u8, u8),
     /// An optional decimal point or comma followed by one to nine digits.
     PointFraction,
@@ -340,7 +340,7 @@ fn parse_name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)>
     Some((index, at + names[index].len()))
 }
 
-/// Returns the number of a month from the first three letters of its name. Ignores ASCII case.
+/// Returns the month number for the first three letters of a month name. Ignores ASCII case.
 #[inline]
 fn short_month(abbreviation: &[u8; 3]) -> Option<u16> {
     let word = u32::from_le_bytes([

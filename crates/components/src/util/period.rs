@@ -23,7 +23,7 @@ pub struct Periods {
 /// A period that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Period {
-    /// Timestamp of the events of the period: its end on the wall clock, in nanoseconds since 1970.
+    /// Timestamp of the period's events: its end on the wall clock, in nanoseconds since 1970.
     pub end_ns: i64,
     /// Duration in seconds by the monotonic clock; positive.
     pub seconds: f64,

@@ -17,11 +17,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Minimum size of a segment in bytes before a new segment starts.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// Maximum ratio between the length of a segment and the length of its first frame, before a new
-/// segment starts.
+/// Maximum ratio between the length of a segment and its first frame, before a new segment starts.
 const GROWTH_MAX: u64 = 8;
 
-/// Number of bytes before the body of a frame.
+/// Number of bytes before a frame's body.
 const HEAD_BYTES: usize = 12;
 
 /// The position of a snapshot, as saved in the store.

@@ -369,8 +369,8 @@ fn unknown_function(at: usize, name: &str, is_method: bool) -> Fault {
     Fault::new(at, format!("unknown function `{name}`"), advice)
 }
 
-/// Returns the possible types of the result for operands of these types. The set is empty if the
-/// operator is not defined for any combination of them.
+/// Returns the possible result types for operands of these types. The set is empty if the operator
+/// is not defined for any combination of them.
 fn result_types(operator: Operator, a: Types, b: Types) -> Types {
     let number_or_same = |a: Types, b: Types| a == b || a.or(b).and(Types::NUMBER) == a.or(b);
     let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Without this limit, a hostile line could stall the agent. One step is an evaluated node, an
 /// element of a macro, or [`STEP_BYTES`] bytes of text.
 pub const STEPS_MAX: usize = 1_000_000;
-/// Number of bytes of text or JSON that are read per step.
+/// Number of text or JSON bytes that are read per step.
 const STEP_BYTES: usize = 16;
 
 /// The state of evaluating an expression for one row.
@@ -305,8 +305,8 @@ fn is_in(value: &Value<'_>, within: &Value<'_>) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Returns the type of the result for operands of these types, or no type if the operator is not
-/// defined for them.
+/// Returns the result type for operands of these types, or no type if the operator is not defined
+/// for them.
 pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
     use Operator::{Add, Divide, Multiply, Remainder, Subtract};
     let is = |of_a, of_b| a == of_a && b == of_b;

@@ -102,7 +102,7 @@ impl Path {
 struct Location<'a> {
     field: Field<'a>,
     parts: Arc<[String]>,
-    /// Index of the first part of the path that is a member.
+    /// Index of the first path part that is a member.
     first: usize,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Bound<'a> {
         Bound { input: *input, locations: paths.iter().map(|path| path.bind(input)).collect() }
     }
 
-    /// Returns the field of a path if all of the path's values are in that field.
+    /// Returns a path's field if that field contains all of the path's values.
     pub fn single_field(&self, path: usize) -> Option<Field<'a>> {
         match &self.locations[path][..] {
             [location] if location.members().is_empty() => Some(location.field),

@@ -14,7 +14,7 @@ use memchr::memmem::Finder;
 use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
 
-/// Maximum length of a list of strings for which a linear search is faster than a binary search.
+/// Maximum length of a string list for which a linear search is faster than a binary search.
 const LINEAR_MAX: usize = 8;
 
 /// A condition that is prepared for evaluation over columns.
@@ -464,7 +464,7 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
     }
 }
 
-/// Number of bytes of a string that are compared at once.
+/// Number of string bytes that are compared at once.
 const HEAD_BYTES: usize = 8;
 
 /// The prefix of a string: the first bytes as an integer, and a mask of the significant bytes.

@@ -2,15 +2,14 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Maximum number of bytes of a string that a [`TextKey`] can contain.
+/// Maximum number of string bytes that a [`TextKey`] can contain.
 pub const SHORT_BYTES_MAX: usize = 15;
 
-/// Odd constants with random bits, from the fractional parts of the golden ratio and of square
-/// roots.
+/// Odd constants with random bits, from the fractional parts of the golden ratio and square roots.
 const SEEDS: [u64; 4] =
     [0x9E37_79B9_7F4A_7C15, 0xBB67_AE85_84CA_A73B, 0x3C6E_F372_FE94_F82B, 0xA54F_F53A_5F1D_36F1];
 
-/// Position of the length of a short string in the second word of its key.
+/// Position of a short string's length in the second word of the key.
 const LENGTH_SHIFT: u32 = 56;
 
 /// Marks a long string, in place of its length.

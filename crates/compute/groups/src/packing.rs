@@ -86,7 +86,7 @@ impl Packing {
         differing == 0
     }
 
-    /// Returns the id of a column from the words of a row, or `None` if the column does not exist.
+    /// Returns a column's id from a row's words, or `None` if the column does not exist.
     #[inline]
     pub fn id(&self, row: &[u64], column: usize) -> Option<u32> {
         let field = self.fields.get(column)?;
@@ -100,7 +100,7 @@ impl Packing {
     }
 }
 
-/// Returns the number of bits that the columns of a word use.
+/// Returns the number of bits that a word's columns use.
 fn used(columns: &[(u32, usize)]) -> u32 {
     columns.iter().map(|(width, _)| width).sum()
 }

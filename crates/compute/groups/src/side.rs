@@ -34,7 +34,7 @@ impl Side {
         }
     }
 
-    /// Adds the values of another state of the same kind. A state of another kind is ignored.
+    /// Adds the values from another state of the same kind. A state of another kind is ignored.
     pub fn merge(&mut self, other: &Side) {
         match (self, other) {
             (Side::Distinct(into), Side::Distinct(from)) => into.merge(from),

@@ -158,7 +158,7 @@ impl SpaceSaving {
         texts
     }
 
-    /// Adds the counts of another set of counters (Agarwal and others, "Mergeable summaries",
+    /// Adds the counts from another set of counters (Agarwal and others, "Mergeable summaries",
     /// 2012). A string that is missing in one set may have had the weight of the set's smallest
     /// counter. The result does not depend on the order of the two sets.
     pub fn merge(&mut self, other: &SpaceSaving) {

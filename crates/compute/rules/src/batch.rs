@@ -98,12 +98,12 @@ impl TaskCounts {
     }
 }
 
-/// How to measure the time of tasks in a sample of batches.
+/// How to measure task time in a sample of batches.
 #[derive(Clone, Copy)]
 pub struct Sampling {
     /// Returns the monotonic time in nanoseconds.
     pub now: fn() -> u64,
-    /// Number of batches of which one is measured.
+    /// One in this many batches is measured.
     pub every: u64,
 }
 

@@ -5,7 +5,7 @@ use crate::task::{Extraction, Field, FieldType};
 use millstream_columns::DisplayPath;
 use std::fmt::{self, Display, Formatter};
 
-/// Maximum number of fields and of indexes to list.
+/// Maximum number of fields and indexes to list.
 const LISTED_MAX: usize = 20;
 
 /// A human-readable description of a plan.

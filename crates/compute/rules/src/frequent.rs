@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use millstream_groups::{Groups, Layout, NONE};
 use std::sync::Arc;
 
-/// Maximum number of numbered keys per list of key fields. Each table takes four bytes per key.
+/// Maximum number of numbered keys per key field list. Each table takes four bytes per key.
 const KEYS_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
 /// Maximum bytes of text in a frequent key.
@@ -26,7 +26,7 @@ pub struct FrequentKeys {
     generation: u32,
 }
 
-/// The numbers of the frequent keys for one list of key fields.
+/// The numbers of the frequent keys for one key field list.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     /// The keys, stored as groups without accumulators.

@@ -137,7 +137,7 @@ struct Dictionary<'b> {
 
 #[derive(Debug)]
 struct KeyColumn<'b> {
-    /// Index of the list of key fields in [`Plan::keys`].
+    /// Index of the key field list in [`Plan::keys`].
     list: usize,
     dictionaries: Vec<u32>,
     keys: &'b [[u8; 4]],

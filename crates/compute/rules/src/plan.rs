@@ -26,7 +26,7 @@ pub struct Plan {
     pub(crate) shared_tests: usize,
     /// The distinct lists of key fields.
     pub(crate) keys: Vec<KeyPlan>,
-    /// Number of key lists for which several tasks share the keys of rows.
+    /// Number of key lists for which several tasks share row keys.
     pub(crate) shared_keys: usize,
     /// The head of each task. A batch reads only the heads of tasks that have rows.
     pub(crate) heads: Vec<TaskHead>,
@@ -120,7 +120,7 @@ pub(crate) struct TestPlan {
 #[derive(Debug)]
 pub(crate) struct KeyPlan {
     pub fields: Vec<FieldId>,
-    /// Index of the stored keys of rows, if several tasks share this list.
+    /// Index of the stored row keys, if several tasks share this list.
     pub shared: Option<usize>,
     /// Whether enough tasks share this list to number its frequent keys.
     pub has_many_tasks: bool,
@@ -213,7 +213,7 @@ impl TaskPlan {
     }
 }
 
-/// Minimum number of tasks for which shared work is done for all of their rows at once.
+/// Minimum number of tasks at which shared work is done for all of their rows at once.
 const MANY_TASKS: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Returns the head of each task, and the distinct shapes.

@@ -134,7 +134,7 @@ impl TimedValues {
 /// generation, the store returns it empty, so that a later swap can reuse it.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
-    /// Number of swaps of the shard before this generation.
+    /// Number of shard swaps before this generation.
     pub(crate) number: u64,
     /// Cells, indexed by the shard's series id.
     pub(crate) cells: Sparse<Cell>,

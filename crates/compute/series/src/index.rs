@@ -5,7 +5,7 @@ use millstream_scan::equal_mask;
 /// Marks an empty entry.
 pub const NONE: u32 = u32::MAX;
 
-/// Number of parts of an index. Each part grows by itself. With a million entries, growing one part
+/// Number of parts in an index. Each part grows by itself. With a million entries, growing one part
 /// takes tens of microseconds; growing all parts at once would block a receiver for milliseconds.
 const PARTS: usize = 64;
 

@@ -16,7 +16,7 @@ pub const PAGES_MAX: usize = 128;
 /// Maximum number of timed values in one reading, which bounds the size of its output.
 pub const READING_TIMED_MAX: usize = 1024;
 
-/// Number of entries per chunk of a growing table. Entries never move, and fewer than this many are
+/// Number of entries per chunk in a growing table. Entries never move, and fewer than this many are
 /// unused.
 pub const CHUNK_ENTRIES: usize = 1024;
 

@@ -18,7 +18,7 @@ const PAGE_BUCKETS: usize = 64;
 /// Number of low mantissa bits that do not affect the bucket.
 const LOWER_BITS: u32 = 52 - 6;
 
-/// The buckets of one power of two.
+/// The buckets for one power of two.
 #[derive(Clone, Debug)]
 struct Page {
     /// The biased exponent of the page's values, negated for negative values.

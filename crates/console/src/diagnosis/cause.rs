@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Status of the delivery of a source's events.
+/// Delivery status of a source's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -66,7 +66,7 @@ pub enum Cause {
     CpuLimit,
     /// A configured rate limit delays the source.
     RateLimit,
-    /// A transform takes most of the time of the workers.
+    /// A transform takes most of the workers' time.
     TransformSlow,
     /// The workers have no time to read and encode more.
     WorkersBusy,

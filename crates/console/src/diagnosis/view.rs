@@ -173,7 +173,7 @@ impl Pair<'_> {
         count(self.now).saturating_sub(count(self.before))
     }
 
-    /// Returns the number of assignments and revocations of partitions in the last half minute.
+    /// Returns the number of partition assignments and revocations in the last half minute.
     pub fn rebalances_lately(&self) -> u64 {
         self.now.counters.rebalances.saturating_sub(self.oldest.counters.rebalances)
     }
@@ -200,7 +200,7 @@ impl Pair<'_> {
         (wait_seconds(self.now, what) - wait_seconds(self.oldest, what)).max(0.0)
     }
 
-    /// Returns the number of events that the endpoint of a sink accepted in the window.
+    /// Returns the number of events that a sink's endpoint accepted in the window.
     pub fn accepted(&self) -> u64 {
         let (now, before) = (&self.now.counters, &self.before.counters);
         self.sent().max(now.accepted_events.saturating_sub(before.accepted_events))
@@ -283,7 +283,7 @@ impl<'a> View<'a> {
         self.chain.iter().filter(|pair| pair.now.kind == "transform")
     }
 
-    /// Returns the share of the window in which the source waited for the capacity of a component.
+    /// Returns the share of the window in which the source waited for a component's capacity.
     pub fn share_waited_for(&self, id: &str) -> f64 {
         (self.source.waited_for(id) / self.window.seconds()).min(1.0)
     }

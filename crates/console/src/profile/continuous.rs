@@ -24,7 +24,7 @@ const SLICE: Duration = Duration::from_secs(10);
 /// Maximum bytes of all slices: about ten minutes of a busy agent with a hundred threads.
 const SLICES_BYTES_MAX: usize = 16 << 20;
 
-/// Size of the buffer for half a second of samples, in bytes.
+/// Size in bytes of the buffer, which holds half a second of samples.
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// Number of threads after which the session is restarted, because a session keeps the names of

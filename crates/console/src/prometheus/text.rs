@@ -6,7 +6,7 @@ use millstream_model::{HistogramSnapshot, InternalMetric};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
-/// Returns the labels of every metric of a component.
+/// Returns the labels that all metrics of a component share.
 pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     [
         ("component_id", &component.id),
@@ -73,7 +73,7 @@ impl Text<'_> {
         line(text, format_args!("{close} {value}\n"));
     }
 
-    /// Adds the samples of a histogram of the current family.
+    /// Adds the samples of a histogram in the current family.
     pub fn histogram(
         &mut self,
         name: &str,

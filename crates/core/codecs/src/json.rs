@@ -50,8 +50,8 @@ enum Piece {
     Partial,
 }
 
-/// The bytes from the end of one message to the beginning of the next, rendered for offsets with a
-/// given number of digits. Each row copies them and patches the digits.
+/// The bytes between two messages, rendered for offsets with a given number of digits. Each row
+/// copies them and patches the digits.
 #[derive(Default)]
 struct Between {
     text: Vec<u8>,
@@ -216,7 +216,7 @@ impl JsonEncoder {
     }
 }
 
-/// Appends the id of a row as the inside of a JSON string.
+/// Appends a row's id as the inside of a JSON string.
 fn push_id(batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
     let mut id = Vec::new();
     batch.write_id(segment, row, &mut id);

@@ -135,7 +135,8 @@ fn without(event: &[u8], text: &[u8]) -> Vec<u8> {
     left
 }
 
-/// Appends the members of an event and of the object in `text` as one object, on one line.
+/// Appends the members of an event and the members of the object in `text` as one object, on one
+/// line.
 fn splice(event: &[u8], text: &[u8], out: &mut Vec<u8>) {
     let inside = |object: &[u8]| {
         let object = object.trim_ascii();

@@ -200,7 +200,7 @@ option!(
     "topic template"
 );
 option!(
-    /// An option that is a template of the name of an index.
+    /// An option that is a template for index names.
     IndexTemplate,
     Use::Index,
     "index template"

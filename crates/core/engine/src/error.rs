@@ -20,7 +20,7 @@ pub enum EngineError {
     /// The transforms have no topological order.
     #[error("the transforms form a cycle or have an unknown input")]
     NoTransformOrder,
-    /// The compressors and groups of `sinks` need more than their share of the memory.
+    /// The compressors and groups of `sinks` need more than their share of memory.
     #[error(
         "limits.memory is too small: the compressors and groups of {sinks} need {need_mib}MiB, but \
          can use only a quarter of the memory; raise limits.memory to {least_mib}MiB, or lower \

@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// itself.
 const CALM_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Denominator of the share of the limit by which calm memory may change between two measurements.
+/// The limit divided by this number is the maximum change of calm memory between two measurements.
 const CALM_PART: u64 = 100;
 
 /// Percentage of the limit below which memory is plentiful.
@@ -39,12 +39,12 @@ const HIGH_ENDS_PERCENT: u64 = 75;
 /// is its heap.
 const FULL_PERCENT: u64 = 95;
 
-/// Denominator of the share of the room below the high mark by which the expected bytes may grow
-/// until the next measurement. A new series takes about as much memory at once as it is expected to
-/// take later.
+/// The room below the high mark, divided by this number, is the maximum growth of the expected
+/// bytes until the next measurement. A new series takes about as much memory at once as it is
+/// expected to take later.
 const GROWTH_PART: u64 = 2;
 
-/// Denominator of the share of the limit by which the expected bytes may grow in any case. A
+/// The limit divided by this number is the growth of the expected bytes that is always allowed. A
 /// smaller share would stop the growth just below the high mark, where the pressure never becomes
 /// high.
 const GROWTH_LEAST_PART: u64 = 32;

@@ -21,7 +21,7 @@ macro_rules! index_type {
 }
 
 index_type! {
-    /// Index of a transform or sink among the nodes of a topology.
+    /// Index of a transform or sink among a topology's nodes.
     NodeIndex
 }
 

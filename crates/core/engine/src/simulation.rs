@@ -487,8 +487,8 @@ fn check_letters(world: World<'_>) {
     }
 }
 
-/// Checks that the counts of all windows add up to the counts of the lines, and that no two results
-/// have the same number.
+/// Checks that the counts of all windows add up to the line counts, and that no two results have
+/// the same number.
 fn check_counts(world: World<'_>) {
     let mut results: HashMap<String, String> = HashMap::new();
     for line in world.endpoints[RESULTS].lines() {

@@ -170,7 +170,7 @@ impl Batch {
         self.message.cells()[row].len()
     }
 
-    /// Returns the bytes of text of all selected rows.
+    /// Returns the text bytes of all selected rows.
     pub fn text_bytes(&self) -> u64 {
         let cells = self.message.cells();
         let sum =
@@ -190,7 +190,7 @@ impl Batch {
         self.shown.as_ref().is_none_or(|shown| shown.value(row))
     }
 
-    /// Returns the value in a row of one of this batch's columns.
+    /// Returns a row's value in one of this batch's columns.
     #[inline(always)]
     pub fn value<'a>(&'a self, column: &'a Column, row: usize) -> Value<'a> {
         column.value(&self.block, row)

@@ -268,7 +268,7 @@ impl Counters {
         add(&self.errors, kind, 1);
     }
 
-    /// Adds `errors` to the count of errors of a kind.
+    /// Adds `errors` to the error count for a kind.
     pub fn errors(&self, kind: &'static str, errors: u64) {
         if errors > 0 {
             add(&self.errors, kind, errors);

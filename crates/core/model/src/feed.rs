@@ -40,7 +40,7 @@ pub struct FeedEvent {
     pub id: Option<FeedId>,
     /// Event time, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The text of the message and of the fields.
+    /// The text of the message and the fields.
     pub text: Vec<u8>,
     /// Range of the message in `text`.
     pub message: Range<usize>,
@@ -251,7 +251,7 @@ impl Feed {
         state.events.len() >= state.limits.events || state.bytes >= state.limits.bytes
     }
 
-    /// Sets the number of events and the bytes of text above which the sink should pause.
+    /// Sets the number of events and text bytes above which the sink should pause.
     pub fn limit(&self, events: usize, bytes: u64) {
         self.lock().limits = Limits { events, bytes };
     }

@@ -27,7 +27,7 @@ const ANSWER_BYTES_MIN: usize = 4;
 /// Maximum bytes of a value to search for. If a value is longer, only its first bytes are masked.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
-/// Maximum total bytes of all values of one kind. Beyond this limit, the oldest values are
+/// Maximum total bytes for all values of one kind. Beyond this limit, the oldest values are
 /// forgotten.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 

@@ -123,7 +123,7 @@ pub struct ComponentSnapshot {
     /// Type of the error, as in `errors`, that prevents a source from reading from a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable_error: Option<&'static str>,
-    /// Totals of all origins of a source since the start, including closed origins.
+    /// Totals across all of a source's origins since the start, including closed origins.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<OriginTotals>,
     /// Maximum time since the newest log time among a source's active origins, in seconds; `None`

@@ -226,9 +226,8 @@ impl Taps {
 }
 
 impl Taps {
-    /// Sends traces of the batches that any of the components in `ids` issues as a source to
-    /// `listener`, with a copy of their events at the point `at`, until the returned value is
-    /// dropped.
+    /// Sends `listener` a trace of each batch that any of the components in `ids` issues as a
+    /// source, with a copy of the events at the point `at`, until the returned value is dropped.
     pub fn trace(
         &self,
         ids: &[String],

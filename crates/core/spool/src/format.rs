@@ -58,7 +58,7 @@ pub struct SegmentHeader {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opening {
     Header(SegmentHeader),
-    /// The header of a segment with another version of the format.
+    /// The header of a segment with another format version.
     Other(u32),
     Damaged,
 }
@@ -371,7 +371,7 @@ pub fn entry_header(bytes: &[u8], at: u64) -> Option<EntryHeader> {
 }
 
 impl EntryHeader {
-    /// Returns whether the lengths of the sections add up to the length of the entry.
+    /// Returns whether the section lengths add up to the entry length.
     fn has_sum(&self) -> bool {
         let body = self.payload_bytes() + u64::from(self.routing) + u64::from(self.rows);
         (self.header_bytes + CHECKSUM) as u64 + body == self.length

@@ -11,7 +11,7 @@ use std::io;
 /// Number of bytes to read at once; a larger entry is read into a separate buffer.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Number of bytes to search at once for the magic of the next entry.
+/// Number of bytes to search at once for the next entry's magic.
 const SEARCH_BYTES: usize = 256 << 10;
 
 /// The bytes of a segment from its start to an end, which may be before the end of the file.
@@ -128,7 +128,7 @@ pub struct Frame {
     pub file_bytes: u64,
 }
 
-/// The version of a segment with another version of the format.
+/// The version of a segment with an unsupported format version.
 #[derive(Clone, Copy, Debug)]
 pub struct OtherVersion(pub u32);
 

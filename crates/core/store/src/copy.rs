@@ -136,7 +136,7 @@ impl Copy {
     }
 }
 
-/// Returns the extent of a copy of the database, including free space.
+/// Returns the extent of a database copy, including free space.
 fn extent_of(database: &Database) -> Result<Extent, redb::Error> {
     let (mut records, mut bytes) = (Records::default(), 0);
     database::visit(database, &mut |part| {

@@ -108,7 +108,7 @@ impl Ids {
 pub struct Extent {
     /// Whether everything that was written could be read.
     pub is_whole: bool,
-    /// Number of bytes up to the end of the last record.
+    /// Offset of the end of the last record.
     pub end: u64,
     /// Size of the file in bytes.
     pub length: u64,

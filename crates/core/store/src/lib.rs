@@ -54,7 +54,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Version of the layout of `data_dir`, which its file `format` contains.
+/// Layout version of `data_dir`, which the file `format` contains.
 const FORMAT: &str = "1";
 
 /// Name of the folder in `data_dir` that contains a disk buffer for each sink.

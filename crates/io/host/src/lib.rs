@@ -85,7 +85,7 @@ impl Group {
 pub struct Options {
     /// The groups to collect.
     pub groups: Vec<Group>,
-    /// Whether to emit the times of each CPU instead of their sums.
+    /// Whether to emit times per CPU instead of sums over all CPUs.
     pub per_cpu: bool,
     /// The disks to collect.
     pub disks: Disks,

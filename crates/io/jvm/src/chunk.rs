@@ -64,7 +64,7 @@ pub enum InvalidChunk {
 }
 
 impl Chunk {
-    /// Checks the bytes of a chunk with this number of events.
+    /// Checks the bytes of a chunk that contains this number of events.
     ///
     /// # Errors
     /// Returns the first reason why the chunk is invalid.

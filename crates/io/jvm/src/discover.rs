@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const LIBRARIES: [&str; 3] =
     ["lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so", "jre/lib/aarch64/server/libjvm.so"];
 
-/// Folders whose entries are Java homes, and a part of the names of these entries.
+/// Folders that contain Java homes, and a part of the folder names of these homes.
 const FOLDERS: [(&str, &str); 5] =
     [("/usr/lib/jvm", ""), ("/usr/java", ""), ("/opt/java", ""), ("/opt", "jdk"), ("/opt", "jre")];
 

@@ -222,7 +222,7 @@ impl Env {
         Ok(array)
     }
 
-    /// Returns the contents of an array of bytes.
+    /// Returns the contents of a byte array.
     fn bytes_of(self, array: &Local) -> Vec<u8> {
         let array: jbyteArray = array.raw();
         // SAFETY: `array` is a valid array of bytes.

@@ -19,9 +19,9 @@ layout! {
     VERSION = 1;
 
     // A cell, see `millstream_columns::Cell`.
-    /// Bits of a cell with the start of the value.
+    /// Cell bits that contain the start of the value.
     CELL_START_MASK = 0x7FFF_FFFF;
-    /// Bit of a cell that is set if the value is in the column's own buffer instead of the block.
+    /// Cell bit that is set if the value is in the column's buffer instead of the block.
     CELL_OWN = 1 << 31;
     /// First bit of the length in bytes.
     CELL_LENGTH_SHIFT = 32;
@@ -63,7 +63,7 @@ layout! {
     REQUEST_BLOCK_BYTES = 1;
     /// Number of rows, selected or not.
     REQUEST_ROWS = 2;
-    /// Address of the numbers of the selected rows, 32 bits each, ascending.
+    /// Address of the selected row numbers, 32 bits each, ascending.
     REQUEST_SELECTED = 3;
     /// Number of selected rows.
     REQUEST_SELECTED_LEN = 4;
@@ -71,7 +71,7 @@ layout! {
     REQUEST_COLUMNS = 5;
     /// Number of columns.
     REQUEST_COLUMNS_LEN = 6;
-    /// Address of the time of each row in nanoseconds since 1970, or 0: then all have the read time.
+    /// Address of the row times in nanoseconds since 1970, or 0: then all have the read time.
     REQUEST_TIMES = 7;
     /// Time at which the rows were read, in nanoseconds since 1970.
     REQUEST_READ_NS = 8;
@@ -115,7 +115,7 @@ layout! {
     /// Length of a segment in words.
     SEGMENT_WORDS = 4;
 
-    /// Address of the name of a constant.
+    /// Address of a constant's name.
     CONSTANT_NAME = 0;
     /// Length of the name.
     CONSTANT_NAME_BYTES = 1;
@@ -128,7 +128,7 @@ layout! {
 
     // The answer, at the offset in the buffer that the call returns, a multiple of 8. Positions in
     // the answer are offsets in the buffer.
-    /// Number of bytes from the start of the buffer that hold values.
+    /// Number of bytes at the start of the buffer that contain values.
     ANSWER_VALUE_BYTES = 0;
     /// Offset of the changed columns.
     ANSWER_CHANGED = 1;

@@ -11,8 +11,8 @@ const JVM_THREADS: u64 = 16;
 /// compilers' working memory. Measured at up to 50 MiB.
 const OVERHEAD_BYTES: u64 = 56 << 20;
 
-/// Denominators of the share of the heap size that a garbage collector's tables take: 2 % for the
-/// serial collector, 15 % for others.
+/// The heap size divided by this number is the size of a garbage collector's tables: 2 % for the
+/// serial collector, 15 % for other collectors.
 const SERIAL_PART: u64 = 50;
 const CONCURRENT_PART: u64 = 7;
 
@@ -27,7 +27,7 @@ pub struct JvmMemory {
     pub code_cache_bytes: u64,
     /// Direct buffers.
     pub direct_bytes: u64,
-    /// Stacks of the JVM's threads and of the threads that call collectors.
+    /// Stacks of the JVM's threads and the threads that call collectors.
     pub stack_bytes: u64,
     /// The garbage collector's tables, and all parts without a limit.
     pub overhead_bytes: u64,

@@ -59,7 +59,7 @@ pub enum Place {
     Time(i64),
 }
 
-/// An event of the group or of the client.
+/// An event of the consumer group or the client.
 #[derive(Debug)]
 pub enum Event {
     /// The group assigns these partitions. Respond with [`Consumer::assign`].
@@ -438,7 +438,7 @@ fn list<'a>(
     Ok(list)
 }
 
-/// Returns the offsets of a list in the order of `partitions`.
+/// Returns the offsets from a list in the order of `partitions`.
 fn offsets(
     list: &TopicPartitionList,
     partitions: &[TopicPartition],

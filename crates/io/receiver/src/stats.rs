@@ -14,8 +14,8 @@ pub struct Stats {
     pub rounds: u64,
     /// Number of pauses inserted so that one wake-up receives many datagrams.
     pub merge_pauses: u64,
-    /// Number of datagrams that the kernel dropped at UDP sockets because of a full buffer or a
-    /// wrong checksum. Datagrams merged by the network layer are counted as one.
+    /// Number of datagrams that the kernel dropped at UDP sockets due to a full buffer or a wrong
+    /// checksum. Datagrams merged by the network layer are counted as one.
     pub kernel_drops: u64,
     /// Number of datagrams and packets dropped because they exceed `message_bytes_max`.
     pub truncated: u64,

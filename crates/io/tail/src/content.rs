@@ -46,7 +46,7 @@ pub struct CompressedState {
 }
 
 impl CompressedState {
-    /// Creates the state of a compressed file from its status and its number of decompressed bytes.
+    /// Creates a compressed file's state from the file's status and number of decompressed bytes.
     pub fn new(stat: &Stat, bytes: u64) -> CompressedState {
         CompressedState { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
     }
@@ -164,9 +164,8 @@ impl Content {
         Ok(n)
     }
 
-    /// Returns the offset of the next byte at or after `offset` that may lie outside of a hole in
-    /// the file, or the end of the file. A hole reads as NUL bytes. Compressed content has no
-    /// holes.
+    /// Returns the offset of the next byte at or after `offset` that may lie outside a hole in the
+    /// file, or the end of the file. A hole reads as NUL bytes. Compressed content has no holes.
     pub fn next_data(&self, offset: u64) -> io::Result<u64> {
         if self.is_compressed() {
             return Ok(offset);

@@ -36,8 +36,8 @@ pub struct Original<'a> {
     pub head: Head,
 }
 
-/// Index of possible originals by the stem of their names, then by name. Thousands of files may
-/// share a name prefix, a name in different folders, and a head.
+/// Index of possible originals by name stem, then by name. Thousands of files may share a name
+/// prefix, a name in different folders, and a head.
 #[derive(Default)]
 pub struct Originals(HashMap<String, HashMap<String, Vec<(OriginId, Head)>>>);
 

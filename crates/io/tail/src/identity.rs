@@ -42,7 +42,7 @@ impl Inode {
     }
 }
 
-/// Hash of the first bytes of a file.
+/// Hash of a file's first bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Number of bytes hashed.

@@ -26,7 +26,7 @@ pub fn is_numbered(path: &Path) -> bool {
     })
 }
 
-/// Returns the common prefix of all rotations of a file: its name up to the last dot. In a
+/// Returns the common prefix of all of a file's rotations: its name up to the last dot. In a
 /// rotation's name, the prefix is followed by a dot, `-` or `_`.
 pub fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)

@@ -7,7 +7,7 @@ use crate::{text, varint};
 /// Maximum bytes of an entry, excluding its text: key, encoding, length, number.
 pub const ENTRY_BYTES_MAX: usize = 24;
 
-/// The entries of a pool to which the events of a chunk refer.
+/// The pool entries to which a chunk's events refer.
 #[derive(Debug, Default)]
 pub struct Used {
     ids: Vec<u32>,

@@ -23,7 +23,7 @@ const WRITTEN: u64 = 1;
 /// Bit of the first word that says that callers are missing.
 const TRUNCATED: u64 = 2;
 
-/// Position in the first word of the number of addresses, which has 16 bits.
+/// Position of the address count in the first word. The count has 16 bits.
 const COUNT_SHIFT: u32 = 8;
 
 /// A sample of one thread's stack.

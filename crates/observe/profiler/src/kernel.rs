@@ -112,8 +112,8 @@ pub(crate) unsafe fn take_stack(ring: *const c_void, frames: &mut [u64]) -> usiz
     count
 }
 
-/// Writes the kernel addresses in a record, which consists of a number of addresses and the
-/// addresses. Returns their number.
+/// Writes the kernel addresses in a record, which consists of an address count and the addresses.
+/// Returns their number.
 fn stack(words: Words<'_>, at: u64, bytes: u64, frames: &mut [u64]) -> usize {
     let listed = words.at(at).min((bytes / 8).saturating_sub(1));
     let addresses = (0..listed).map(|index| words.at(at + 8 + index * 8));

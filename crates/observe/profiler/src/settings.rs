@@ -33,7 +33,7 @@ pub enum Event {
     Alloc,
 }
 
-/// Bytes of allocated objects that a sample of [`Event::Alloc`] represents.
+/// Number of allocated bytes that one [`Event::Alloc`] sample represents.
 pub const ALLOC_BYTES: u64 = 512 << 10;
 
 impl Event {
@@ -100,7 +100,7 @@ pub enum StartError {
     /// The interval is out of range.
     #[error("the interval {0:?} is out of range; use 1 ms to 1 s")]
     Interval(Duration),
-    /// The size of the buffer is out of range.
+    /// The buffer size is out of range.
     #[error("a buffer of {0} bytes is out of range; use 64 KiB to 256 MiB")]
     Buffer(usize),
     /// Another profile runs in this process.

@@ -5,7 +5,7 @@ use crate::rows::{Base, Code, Rule};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum bytes of a stack to read if the end of the stack is unknown.
+/// Maximum number of stack bytes to read if the end of the stack is unknown.
 const UNKNOWN_STACK_BYTES: u64 = 1 << 20;
 
 /// Bytes below the main stack that the kernel keeps unmapped so that the stack can grow.

@@ -22,7 +22,7 @@ enum Signal {
 
 /// A running thread.
 struct Running {
-    /// Index of the thread in the list of names.
+    /// Index of the thread in the name list.
     index: u32,
     rounds: u32,
     /// Signals the thread when a sample is due. `None` if there is no clock or timer.

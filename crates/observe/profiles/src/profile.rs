@@ -163,7 +163,7 @@ impl Profile {
         self.stacks.iter().fold(0, |sum, (_, samples)| sum.saturating_add(*samples))
     }
 
-    /// Returns the stacks, root first, and the number of samples of each.
+    /// Returns the stacks, root first, and the number of samples for each stack.
     pub fn stacks(&self) -> impl Iterator<Item = (&[FrameId], u64)> {
         self.stacks.iter().map(|(stack, samples)| (&stack[..], *samples))
     }

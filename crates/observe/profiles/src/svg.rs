@@ -5,7 +5,7 @@ use crate::tree::{Node, Tree};
 use crate::{FrameKind, Profile};
 use std::io::{self, Write};
 
-/// Width of the image and of its margin, in pixels.
+/// Width of the image and the margin, in pixels.
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 

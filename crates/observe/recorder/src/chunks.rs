@@ -232,7 +232,7 @@ pub fn sequence(position: u64) -> Option<u32> {
 /// A copied chunk, or a chunk in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied<'c> {
-    /// Sequence number of this use of the chunk.
+    /// Sequence number of the current chunk use.
     pub sequence: u32,
     /// Number of leading slots that were not copied.
     pub left_out: u32,

@@ -17,7 +17,7 @@ use millstream_jfr::CHUNK_BYTES_MAX;
 pub use millstream_jfr::Clock;
 use std::io::{self, Write};
 
-/// Properties of a file that apply to all of its events.
+/// Properties that apply to all events in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording<'r> {
     /// Start of the recording, and the clock for its events.

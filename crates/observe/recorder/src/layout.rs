@@ -24,11 +24,11 @@ pub const CHUNK_WORDS: usize = 4096;
 const KINDS_MAX: usize = 64;
 const _: () = assert!(EVENTS.len() <= KINDS_MAX);
 
-/// Number of chunks of each use that have memory from the start, which is enough for the first
-/// threads of an agent.
+/// Number of chunks, for each use, that have memory from the start. This is enough for an agent's
+/// first threads.
 pub const CHUNKS_FIRST: usize = 8;
 
-/// Index of the half of the name table that is used first.
+/// Index of the name table half that is used first.
 pub const FIRST_HALF: usize = 1;
 
 /// Number of words of the first half that have memory from the start: 128 KiB, enough for more than

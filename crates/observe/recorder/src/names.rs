@@ -69,7 +69,7 @@ impl<'m> Names<'m> {
         names
     }
 
-    /// Returns the number of the current use of a half. References with another number must be
+    /// Returns the number of a half's current use. References with another number must be
     /// recreated.
     pub fn epoch(&self) -> u32 {
         self.epoch

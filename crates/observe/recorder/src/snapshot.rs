@@ -39,7 +39,7 @@ pub(crate) struct Copy {
     pub header: Vec<u64>,
     /// The position words of all chunks, which were read after the chunks were copied.
     pub positions: Vec<u64>,
-    /// The used words of each half of the name table.
+    /// The used words in each half of the name table.
     pub halves: [Vec<u64>; 2],
     /// The chunks that the reader does not have yet.
     pub chunks: Vec<Vec<u64>>,
@@ -227,7 +227,7 @@ impl Snapshot {
         Settings { enabled, threshold, rate, stack: false }
     }
 
-    /// Returns the number of events of a type that exceeded its rate.
+    /// Returns the number of events that exceeded the rate limit of their type.
     pub fn over_rate(&self, kind: EventKind) -> u64 {
         self.header[OVER_RATE][kind as usize]
     }
@@ -294,7 +294,7 @@ fn layout_of(header: &[u64], chunks_max: usize) -> Layout {
     }
 }
 
-/// Maximum number of chunks of each use in a header. A larger number means that the header is
+/// Maximum number of chunks for each use in a header. A larger number means that the header is
 /// damaged.
 const CHUNKS_MAX: usize = 1 << 24;
 
@@ -396,7 +396,7 @@ impl Reader {
         Event { kind, thread, subject, start_ticks, duration_ticks, values }
     }
 
-    /// Returns the subject of an event and the values of the shared fields.
+    /// Returns an event's subject and the values of the shared fields.
     fn subject(
         &mut self,
         snapshot: &Snapshot,
@@ -471,5 +471,5 @@ impl Tables for Reader {
     }
 }
 
-/// The size of slots and of the header must match the format.
+/// The slot size and header size must match the format.
 const _: () = assert!(size_of::<Slot>() == 32 && layout::HEADER_WORDS * 8 == 4096);

@@ -148,7 +148,7 @@ impl Drop for FrameServer {
     }
 }
 
-/// Treatment of the next messages of a connection.
+/// How to treat the next messages on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Normal,

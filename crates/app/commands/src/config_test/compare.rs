@@ -4,10 +4,10 @@ use millstream_components::util::formats::parse_rfc3339;
 use millstream_config::{Event, Expectation};
 use serde_json::{Number, Value as Json};
 
-/// Maximum number of differences of an expectation to show; the rest is counted.
+/// Maximum number of differences to show per expectation; the rest is counted.
 const SHOWN_MAX: usize = 20;
 
-/// Largest table of pairs for the alignment of events. Larger lists are compared by index.
+/// Maximum size of the table of pairs for aligning events. Larger lists are compared by index.
 const PAIRS_MAX: usize = 1 << 20;
 
 /// A difference.

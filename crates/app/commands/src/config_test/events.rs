@@ -27,7 +27,7 @@ impl Maker {
         Maker { pool: BlockPool::new(), grant: Grant::new(u64::MAX), ledger: Ledger::new() }
     }
 
-    /// Returns the batches of input `index` of a test, which is a separate origin.
+    /// Returns the batches for a test's input `index`, which is a separate origin.
     pub fn batches(&self, index: usize, step: &Step<'_>) -> Vec<Batch> {
         let origin = Arc::new(Origin::new(OriginId(index as u64 + 1), &*step.input.file));
         self.ledger.open(&origin, [(SinkIndex::new(0), 0)]);

@@ -25,7 +25,7 @@ pub struct Step<'c> {
     pub component: usize,
     /// Metadata that the events share.
     pub source: Arc<SourceInfo>,
-    /// Lines of the input that name the columns of the other lines.
+    /// Header lines in the input, which name the columns.
     pub headers: Option<HeaderLines>,
     /// Time when the input is read.
     pub now: Now,

@@ -105,7 +105,7 @@ impl From<io::Error> for AttachError {
     }
 }
 
-/// Returns the error of a file of the process.
+/// Returns the error for one of the process's files.
 fn of_file(path: &Path, error: io::Error) -> AttachError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => AttachError::Permission(path.to_owned()),
@@ -289,7 +289,7 @@ fn judge(answer: &str) -> Result<(), AttachError> {
     }
 }
 
-/// Returns the meaning of an error code of the `instrument` library.
+/// Returns the meaning of an `instrument` library error code.
 fn meaning(code: &str) -> String {
     match code {
         "100" => "the jar cannot be read, or is not an agent jar".to_owned(),

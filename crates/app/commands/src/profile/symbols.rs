@@ -31,7 +31,7 @@ struct Image {
     segments: Vec<FileSegment>,
 }
 
-/// The address range of a part of a file, relative to the load address of the file.
+/// The address range of part of a file, relative to the file's load address.
 struct FileSegment {
     offset: u64,
     end: u64,

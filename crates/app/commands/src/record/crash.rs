@@ -32,8 +32,8 @@ fn open(path: &Path) -> Result<RunFile, Failure> {
     RunFile::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-/// Returns the files of all runs of a data folder, or of the folder of the recorder itself, from the
-/// oldest to the newest.
+/// Returns the files of all runs in a data folder, or in the recorder's folder, from the oldest to
+/// the newest.
 fn runs(path: &Path) -> Result<Vec<RunFile>, Failure> {
     let inner = path.join(FOLDER);
     let folder: PathBuf = if inner.is_dir() { inner } else { path.to_owned() };

@@ -19,7 +19,7 @@ use tallies::{Components, Files, Peers, Waits};
 /// Default length of the last part that is shown in detail.
 const LAST: Duration = Duration::from_secs(10);
 
-/// Maximum number of rows of a table, and maximum number of errors.
+/// Maximum number of rows in a table, and maximum number of errors.
 const ROWS_MAX: usize = 20;
 
 /// Number of events that are shown individually.
@@ -277,8 +277,7 @@ impl<T: Tables> Story<'_, T> {
         self.tables.text(id).map_or_else(|| "?".to_owned(), plain)
     }
 
-    /// Returns the name of the other end of a connection, with the address if that adds
-    /// information.
+    /// Returns the peer name of a connection, with the address if that adds information.
     fn peer(&self, [host, address, port]: &[u64; 3]) -> String {
         let (host, address) = (self.text(*host), self.text(*address));
         let place = match (*port, address.contains(':')) {

@@ -33,7 +33,7 @@ const HEADER_BYTES: usize = 4096;
 /// Type of a file system in memory, as reported by `statfs`.
 const TMPFS: i64 = 0x0102_1994;
 
-/// Offset of the path of the link in a file, in the unused part of the header.
+/// Offset of the link path in a file, in the unused part of the header.
 const LINK_AT: u64 = 2048;
 const LINK_BYTES_MAX: usize = 2048;
 
@@ -114,8 +114,8 @@ fn noted_link(file: &File) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes[..end]))
 }
 
-/// Removes the files of runs that have ended and whose link is gone, for example with the data
-/// folder of a test or of an agent that was removed.
+/// Removes the files of runs that have ended and whose link is gone, for example because the data
+/// folder of a test or a removed agent was deleted.
 pub fn remove_abandoned() {
     for path in files().filter(|path| is_abandoned(path)) {
         // A file of another user cannot be opened either.

@@ -19,7 +19,7 @@ const FOLDER: &str = "millstream-support";
 /// Folder of the configuration, in which options are hidden by their names.
 const CONFIG_FOLDER: &str = "config/";
 
-/// Minimum bytes of a line of a hidden value that is searched for separately.
+/// Minimum length, in bytes, at which a single line of a hidden value is searched for separately.
 const LINE_BYTES_MIN: usize = 12;
 
 /// Maximum bytes of the archive's path in the listing.

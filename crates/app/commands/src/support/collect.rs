@@ -35,7 +35,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum run time of another program.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of the end of the log.
+/// Maximum number of bytes from the end of the log.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Message if no agent can be found.

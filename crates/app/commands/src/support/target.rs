@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Returns the files of the configuration in the command line of an agent; `None` for the command
-/// line of another command.
+/// Returns the configuration files in an agent's command line; `None` for the command line of
+/// another command.
 pub type FindFiles = fn(&[OsString]) -> Option<Vec<PathBuf>>;
 
 /// The agent, its process and its configuration.

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 /// The type of transforms that redact.
 const REDACT: &str = "redact";
 
-/// Types of transforms that do not change the fields of events. A redaction downstream of them
-/// finds the same data upstream of them.
+/// Transform types that do not change event fields. A redaction downstream of them finds the same
+/// data upstream of them.
 const KEEP_FIELDS: [&str; 6] = ["dedupe", "filter", "route", "sample", "throttle", REDACT];
 
 /// A tap point: the side of a component, its id in the engine, and the index of its output.
@@ -71,8 +71,8 @@ fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Co
     config.components.iter().filter(move |c| c.inputs.iter().any(|input| input == name))
 }
 
-/// Returns the ids of the components that may issue the events of an output, and of all components
-/// on the path. A transform issues batches if it builds them from many events.
+/// Returns the ids of the components that may issue the events at an output, and the ids of all
+/// components on the path. A transform issues batches if it builds them from many events.
 pub fn upstream(config: &Config, name: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut names = vec![name];

@@ -36,7 +36,7 @@ struct RouteOutput {
 /// The visible part of a trace.
 #[derive(Default)]
 pub struct Followed {
-    /// Number of examined events that passed the point of the tap.
+    /// Number of examined events that passed the tap point.
     pub passed: u64,
     /// Line or lines of the first selected event.
     pub line: Option<Vec<u8>>,
@@ -76,8 +76,8 @@ impl Route {
         }
     }
 
-    /// Returns whether the path of the traced events that were at the point of the tap is complete.
-    /// Other events of the batch may still be in progress.
+    /// Returns whether the path is complete for the traced events that were at the tap point. Other
+    /// events of the batch may still be in progress.
     pub fn is_done(&self, trace: &Trace) -> bool {
         trace.read(|progress| {
             let sampled = progress.sampled();
@@ -120,7 +120,7 @@ impl Route {
         missing.fold(Rows::default(), Rows::or)
     }
 
-    /// Returns the line, or lines, of the first event of a trace that the view selects.
+    /// Returns the line, or lines, of the first event in a trace that the view selects.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ fn step(component: &str, what: &'static str, time: Duration, note: String) -> St
     Step { component: component.to_owned(), what, time, note }
 }
 
-/// Returns the times of the events of a sample, in nanoseconds since 1970, where they are known.
+/// Returns the event times in a sample, in nanoseconds since 1970, where they are known.
 fn event_times(sample: &EventSample) -> Vec<Option<i64>> {
     let time = |row: usize| {
         let time = sample.batch.time.as_ref().map(|time| time[row]);

@@ -28,7 +28,7 @@ const SAMPLES_AT_ONCE: usize = 64;
 /// Maximum bytes of samples that wait; the last one may exceed it.
 const QUEUE_BYTES_MAX: usize = 2 << 20;
 
-/// Maximum number of chunks of lines that wait for the client.
+/// Maximum number of line chunks that wait for the client.
 const CHUNKS_MAX: usize = 1;
 
 /// The taps of an agent.

@@ -10,11 +10,11 @@ use millstream_model::{
 };
 use std::sync::Arc;
 
-/// Number of bytes that are omitted at the end of a cut message, because a secret across the cut is
-/// not found. The margin is longer than tokens and keys.
+/// Number of bytes that are omitted at the end of a truncated message, because a secret that
+/// crosses the end is not found. The margin is longer than tokens and keys.
 const CUT_MARGIN_BYTES: usize = 8 << 10;
 
-/// The beginning of a line of JSON about the tap itself.
+/// The beginning of a JSON line about the tap itself.
 pub const NOTE: &str = "{\"tap\":";
 
 /// Turns samples into lines.
@@ -58,7 +58,7 @@ impl View {
         }
     }
 
-    /// Returns the lines of at most `limit` events of several samples.
+    /// Returns the lines for at most `limit` events from several samples.
     ///
     /// # Errors
     ///
@@ -163,8 +163,8 @@ impl View {
     }
 }
 
-/// Returns the shown part of a message of which `cut` bytes are missing, and the total number of
-/// missing bytes.
+/// Returns the shown part of a message that lacks `cut` bytes, and the total number of missing
+/// bytes.
 fn shortened(message: &[u8], cut: u64) -> (&[u8], u64) {
     if cut == 0 {
         return (message, 0);

@@ -236,7 +236,7 @@ pub struct Task {
     pub examined: u64,
     /// Number of events that matched.
     pub matched: u64,
-    /// Share of the time of the transform's tasks.
+    /// Share of the total task time in the transform.
     pub time_share: Option<f64>,
     /// Number of events for which the task failed.
     pub failed: Option<u64>,

@@ -16,11 +16,10 @@ pub struct Line {
     pub level: Level,
 }
 
-/// Maximum number of lines of details, because a file may have a checkpoint for each of very many
-/// sinks.
+/// Maximum number of detail lines. A file may have a checkpoint for each of very many sinks.
 const LINES_MAX: usize = 500;
 
-/// Returns the details of a row of a view.
+/// Returns the details for a row in a view.
 pub fn details(view: View, data: &Data, row: &Row) -> Vec<Line> {
     let mut lines = Vec::new();
     match view {

@@ -90,7 +90,7 @@ pub struct Model {
     pub is_paused: bool,
     /// Whether the user wants to quit.
     pub is_over: bool,
-    /// Number of rows of the table that fit on the screen, at the last drawing.
+    /// Number of table rows that fit on the screen, when it was last drawn.
     pub page: usize,
 }
 

@@ -153,7 +153,7 @@ pub struct Sort {
 /// Minimum width of the first column before other columns are left out.
 const FIRST_COLUMNS_MIN: usize = 16;
 
-/// Maximum width of any other column of text.
+/// Maximum width of any other text column.
 const TEXT_COLUMNS_MAX: usize = 30;
 
 impl Table {

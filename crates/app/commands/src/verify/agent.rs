@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of a response of the control socket.
+/// Maximum bytes of a control socket response.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
 
 /// Timeout for a start, and for a response of the control socket.
@@ -36,7 +36,7 @@ enum State {
     Down(Instant),
 }
 
-/// The used parts of the response of `/api/files`.
+/// The used parts of the `/api/files` response.
 #[derive(Deserialize)]
 struct Files {
     files: Vec<FileState>,

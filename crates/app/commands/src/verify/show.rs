@@ -19,7 +19,7 @@ pub struct Report<'a> {
     pub scratch: &'a Scratch,
     /// Writes and other actions.
     pub done: &'a Done,
-    /// Number of starts of the agent.
+    /// Number of times that the agent was started.
     pub starts: u64,
     /// Delivered events.
     pub tally: &'a Tally,

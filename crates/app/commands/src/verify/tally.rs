@@ -46,7 +46,7 @@ pub struct Tally {
     ids: Vec<Vec<u64>>,
     /// Hashes of ids that may identify two lines.
     suspects: HashSet<u64>,
-    /// Hashes of additional ids of lines that had already arrived with another id.
+    /// Hashes of the additional ids with which lines arrived again.
     other_ids: HashSet<u64>,
     /// For each writer, the lines whose loss is unavoidable.
     at_risk: Vec<Vec<Range<u64>>>,
@@ -54,14 +54,14 @@ pub struct Tally {
     found_at_risk: u64,
     /// Lines to hide, to test that the loss is detected.
     hidden: HashSet<(usize, u64)>,
-    /// Offset of the last first arrival of each file.
+    /// Offset of the last line that arrived for the first time, by file.
     last: HashMap<String, u64>,
     made: Vec<u8>,
     /// Number of distinct lines that have arrived.
     pub found: u64,
     /// Number of events.
     pub events: u64,
-    /// Number of bytes of the events.
+    /// Total size of the events in bytes.
     pub bytes: u64,
     /// Number of lines that arrived again with a known id.
     pub repeated: u64,
@@ -219,7 +219,7 @@ impl Tally {
         });
     }
 
-    /// Checks that the first arrivals of a file's lines are in the order of their offsets.
+    /// Checks that a file's lines first arrive in offset order.
     fn order(&mut self, meta: &Meta<'_>, hash: u64) {
         let Some(last) = self.last.get_mut(&*meta.file_id) else {
             self.last.insert(meta.file_id.clone().into_owned(), meta.offset);

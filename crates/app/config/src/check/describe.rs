@@ -12,7 +12,7 @@ use super::{Checker, Spot, accepts, allowed_values, types};
 const REPEATED_MAX: usize = 60;
 
 impl<'a> Checker<'a> {
-    /// Returns the error of a value whose type none of `leaves` allows.
+    /// Returns the error for a value whose type is not allowed by any of `leaves`.
     pub(super) fn type_fault(&self, node: &Node, leaves: &[&'a Json], spot: Spot<'_>) -> Fault {
         if let Some(message) = self.number_as_text(node, leaves) {
             return Fault::from_message(&node.place, &spot.prefix(), &message);
@@ -28,8 +28,8 @@ impl<'a> Checker<'a> {
         Fault::new(&node.place, what, self.type_advice(node, leaves))
     }
 
-    /// Returns the error of a bare number in place of a formatted text, such as a size. The message
-    /// of the format is better than advice to add quotes, which would not help.
+    /// Returns the error for a bare number where formatted text, such as a size, is required. The
+    /// message of the format is better than advice to add quotes, which would not help.
     fn number_as_text(&self, node: &Node, leaves: &[&'a Json]) -> Option<String> {
         let scalar =
             node.scalar().filter(|scalar| matches!(scalar.data, Data::Int(_) | Data::Float(_)))?;

@@ -126,7 +126,7 @@ fn common_tag<'a>(leaves: &[&'a Json]) -> Option<&'a str> {
     })
 }
 
-/// Returns the required key of an alternative that consists of a single key.
+/// Returns the required key if an alternative consists of a single key.
 fn only_key(leaf: &Json) -> Option<&str> {
     let properties = leaf.get("properties")?.as_object()?;
     let key = properties.keys().next().filter(|_| properties.len() == 1)?;

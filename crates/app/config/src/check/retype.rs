@@ -55,7 +55,7 @@ fn of_key<'a>(parts: &[&'a Json], key: &str) -> Vec<&'a Json> {
     parts.iter().filter_map(|part| part.get("additionalProperties")).collect()
 }
 
-/// Returns the schemas of an item of a list.
+/// Returns the schemas for a list item.
 fn of_index<'a>(parts: &[&'a Json], index: usize) -> Vec<&'a Json> {
     let item_schema = |part: &&'a Json| {
         let fixed = part.get("prefixItems").and_then(|fixed| fixed.get(index));

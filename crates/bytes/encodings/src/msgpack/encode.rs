@@ -21,7 +21,7 @@ const KEYSETS: u32 = 2;
 const SOURCES: u32 = 3;
 const VALUES: u32 = 4;
 
-/// In a tag set, represents the next value of a key in order of first use.
+/// In a tag set, represents a key's next value in order of first use.
 const NEW: u64 = 0;
 
 /// Maximum bytes of a block, excluding dictionaries, columns and shared data.

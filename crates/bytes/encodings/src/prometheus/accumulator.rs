@@ -105,7 +105,7 @@ pub(super) struct Entry {
     is_rejected: bool,
     /// Time of the last update in seconds since 1970.
     pub seen: u32,
-    /// Id of the owner of the entry's exposed name.
+    /// Id of the source name that owns the entry's exposed name.
     owner: u32,
     /// [`LabelSet::renamed_keys`] for the entry's tags.
     renamed_keys: u32,

@@ -189,7 +189,7 @@ impl Histogram {
     }
 }
 
-/// Returns the index of a bucket after `times` reductions of the schema.
+/// Returns a bucket's index after `times` schema reductions.
 fn coarser(index: i32, times: u32) -> i32 {
     (index + (1 << times) - 1) >> times
 }

@@ -7,7 +7,7 @@ use crate::metric::Kind;
 
 /// Renders the labels of a new series. The rendered bytes also identify the series.
 pub trait LabelFormat {
-    /// Appends the labels of every series that a raw series of this kind emits.
+    /// Appends the labels for every series that a raw series of this kind emits.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
 
     /// Returns whether a series of this kind also emits its sum and count as suffixed series.

@@ -13,8 +13,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Suffixes of the names that a summary exposes in addition to its quantiles.
 const SUMMARY_SUFFIXES: [&[u8]; 2] = [b"_sum", b"_count"];
 
-/// Prefix of the exposed names of overflow series. Other source names cannot use these names,
-/// because they must be free when a limit is reached.
+/// Prefix of the names under which overflow series are exposed. Other source names cannot use these
+/// names, because they must be free when a limit is reached.
 const OVERFLOW_EXPOSED: &[u8] = b"millstream_overflow";
 
 /// Maximum number of distinct conflicts that are reported. Additional conflicts are only counted.

@@ -67,8 +67,8 @@ pub(super) enum EndCondition {
 pub(super) struct Until {
     pub literal: Literal,
     pub condition: EndCondition,
-    /// Index of the bitmap of the literal's first byte. `None` if the variable ends at the end of
-    /// the line.
+    /// Bitmap index for the literal's first byte. `None` if the variable ends at the end of the
+    /// line.
     pub bits: Option<usize>,
 }
 

@@ -49,7 +49,7 @@ pub struct Name {
     mask: u128,
     /// Index of the field, or [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
     pub field: usize,
-    /// Index of the name of the enclosing object.
+    /// Name index of the enclosing object.
     pub parent: usize,
     next: usize,
     /// Path of the member: the names of the enclosing objects and the member's name.

@@ -79,7 +79,7 @@ impl Masks {
         masks
     }
 
-    /// Returns the masks of the last `len` bytes of `text`, fewer than 64, with an end bit after
+    /// Returns the masks for the last `len` bytes of `text`, fewer than 64, with an end bit after
     /// them.
     ///
     /// # Safety

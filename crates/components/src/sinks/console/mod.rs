@@ -35,7 +35,7 @@ impl Sink for Console {
 
 struct ConsoleLane {
     target: config::Target,
-    /// Number of bytes of the current payload that were written before a failure and must not be
+    /// Number of bytes in the current payload that were written before a failure and must not be
     /// repeated.
     written: u64,
 }

@@ -31,8 +31,8 @@ const OUTSIDE_BYTES_MAX: usize = 64 << 10;
 /// white space.
 const OUTSIDE_BYTES_PER_ITEM: usize = 8;
 
-/// Maximum bytes from the end of one item to the end of the next as they arrive. An item may quote
-/// the whole document, which is at most as long as a request.
+/// Maximum bytes from the end of one item to the end of the next as the response arrives. An item
+/// may quote the whole document, which is at most as long as a request.
 const READ_BYTES_MAX: usize = 16 << 20;
 
 /// Placeholder for an item. Unlike a number, it cannot join with the bytes around it to another

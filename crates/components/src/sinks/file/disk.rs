@@ -18,7 +18,7 @@ const SLICES_MAX: usize = 256;
 pub struct Appended {
     /// The file, open to append and to read.
     pub file: RecordedFile,
-    /// Length of the file according to the writes of this process.
+    /// File length according to the writes by this process.
     pub length: u64,
     /// Length to truncate to, if an earlier truncation failed.
     pending_truncation: Option<u64>,

@@ -57,7 +57,7 @@ pub struct Files {
     is_kept: bool,
     /// Files from before a restart that are not truncated yet.
     torn: BTreeMap<Arc<str>, Synced>,
-    /// Number of routes of the current payload that are written.
+    /// Number of routes in the current payload that are written.
     done: usize,
     rotate_from: Instant,
     needs_sync: bool,

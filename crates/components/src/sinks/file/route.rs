@@ -10,7 +10,7 @@ use millstream_model::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The destination of the next parts of a payload.
+/// The destination for the next parts of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The rendered template.
@@ -103,7 +103,7 @@ pub struct RoutingEncoder {
     encoder: Box<dyn Encoder>,
     names: Vec<Arc<str>>,
     by_name: HashMap<Vec<u8>, u32>,
-    /// Index of the name of each selected row.
+    /// Name index of each selected row.
     of_row: Vec<u32>,
 }
 

@@ -58,7 +58,7 @@ impl Writer {
         })
     }
 
-    /// Returns the number of bytes of events in the file, and the time when it was started.
+    /// Returns the number of event bytes in the file, and the time when the file was started.
     pub fn extent(&self) -> (u64, i64) {
         (self.file.length.saturating_sub(empty(self.compression).len() as u64), self.started_ns)
     }

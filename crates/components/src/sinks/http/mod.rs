@@ -81,7 +81,7 @@ impl Sink for HttpSink {
     }
 }
 
-/// Encodes events, and computes the hold of a payload and the ends of its units.
+/// Encodes events, and computes the payload's hold and unit ends.
 struct HttpEncoder {
     inner: Inner,
     spread: Jitter,

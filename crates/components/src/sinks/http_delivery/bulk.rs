@@ -289,7 +289,7 @@ impl<P: BulkPacker> BulkLane<P> {
         Ok(())
     }
 
-    /// Handles the refusal of a whole request because of its content or size.
+    /// Handles a whole request that the endpoint refused because of the content or size.
     fn on_refusal(
         &mut self,
         queued: QueuedRequest,

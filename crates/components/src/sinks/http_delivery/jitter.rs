@@ -63,7 +63,7 @@ impl JsonSchema for Jitter {
 }
 
 impl Jitter {
-    /// Returns the delay of this host after the end of a period of length `interval`. The delay is
+    /// Returns this host's delay after the end of a period that is `interval` long. The delay is
     /// stable per host and uniformly distributed over hosts.
     pub fn delay(self, host: &str, interval: Duration) -> Duration {
         let over = match self {
@@ -107,7 +107,7 @@ impl Hold {
 /// the same names.
 const TYPES: [&[u8]; 3] = [b"counter", b"gauge", b"distribution"];
 
-/// Returns the length and the end of the period of a metric batch, read from its first row.
+/// Returns the length and end of a metric batch's period, read from the first row.
 fn period(batch: &Batch) -> Option<(Duration, i64)> {
     let (row, _) = batch.runs(0, batch.rows()).next()?;
     let (_, _) = (batch.fields.get("name")?, batch.fields.get("value")?);

@@ -121,7 +121,7 @@ impl Record {
     }
 }
 
-/// An endpoint's refusal of a request because of its content (400, 413, 422).
+/// The endpoint refused a request because of the content (400, 413, 422).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason: the status and the beginning of the body.

@@ -5,7 +5,7 @@ use millstream_transport::http::Response;
 use millstream_transport::{Pause, retry_after};
 use std::time::SystemTime;
 
-/// Maximum number of characters of a response body in a message.
+/// Maximum number of characters that a message quotes from a response body.
 const SHOWN: usize = 200;
 
 /// The class of a response.

@@ -65,7 +65,7 @@ impl IntoIterator for Shares {
 pub struct Numbering {
     /// Number of the next payload.
     payload: u64,
-    /// Number of events of this payload that are already packed.
+    /// Number of events in this payload that are already packed.
     events_before: u32,
 }
 

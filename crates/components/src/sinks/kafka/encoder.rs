@@ -28,7 +28,7 @@ pub struct KafkaEncoder {
     blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,
-    /// Name of the header with the id of each record.
+    /// Name of the header that carries the record id.
     id_header: Option<Arc<CStr>>,
     newlines: Vec<u32>,
     /// Number of events for which a template had a missing field.
@@ -53,7 +53,7 @@ impl EncodedShipment {
     }
 }
 
-/// Returns the memory of a run in addition to the text of its records, in bytes.
+/// Returns the memory of a run in bytes, without the text of the records.
 fn memory(run: &Run) -> u64 {
     let key = match &run.key {
         Key::None => 0,
@@ -72,7 +72,7 @@ fn memory(run: &Run) -> u64 {
     (size_of::<Run>() + records + key + ids + headers.sum::<usize>()) as u64
 }
 
-/// The destination of the records of one run.
+/// The destination for the records of one run.
 #[derive(Clone, PartialEq)]
 struct Address {
     topic: Arc<str>,
@@ -254,7 +254,7 @@ impl KafkaEncoder {
         topic
     }
 
-    /// Returns the header with the id of each of these rows.
+    /// Returns the id header for each of these rows.
     fn ids(&self, batch: &Batch, segment: &Segment, rows: &[usize]) -> Option<IdHeader> {
         let name = self.id_header.clone()?;
         let (mut ids, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));

@@ -97,7 +97,7 @@ pub struct KafkaLane {
     feed: Arc<Feed>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,
-    /// Number of partitions of each topic, and when it was fetched.
+    /// Partition count of each topic, and when the count was fetched.
     topics: HashMap<Arc<str>, (i32, Instant)>,
     /// Unsettled shipments, oldest first.
     pending: VecDeque<Pending>,

@@ -27,7 +27,7 @@ impl Encoding {
         Arc::new(Encoding { distributions, jitter })
     }
 
-    /// Returns the name of the payload format of a sink of this `kind`. The numbers of a
+    /// Returns the name of the payload format for a sink of this `kind`. The numbers of a
     /// distribution are buckets, or these quantiles.
     pub fn payload_format(&self, kind: &str) -> String {
         match &self.distributions {
@@ -36,7 +36,7 @@ impl Encoding {
         }
     }
 
-    /// Recreates the metadata of a payload whose only part is the text of its rows.
+    /// Recreates the metadata for a payload that contains only the row text.
     pub fn read_routing(
         &self,
         bytes: &[u8],

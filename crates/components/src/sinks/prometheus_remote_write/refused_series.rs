@@ -55,7 +55,7 @@ pub struct Sample {
     pub interval_ms: u32,
 }
 
-/// The treatment of the samples of a series.
+/// How to treat the samples of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// The samples are sent.
@@ -116,7 +116,7 @@ impl RefusedSeries {
         self.is_full
     }
 
-    /// Returns the treatment of the samples of a series.
+    /// Returns how to treat the samples of a series.
     #[inline]
     pub fn treatment(&self, series: SeriesKey, now_ms: i64) -> Treatment {
         if self.entries.is_empty() {
@@ -187,7 +187,7 @@ impl RefusedSeries {
     }
 }
 
-/// Returns whether the reason of a refusal is about the labels of a series, not about a sample.
+/// Returns whether the reason for a refusal is about a series' labels, not about a sample.
 fn is_of_labels(reason: &str) -> bool {
     let reason = reason.to_ascii_lowercase();
     let has = |word: &&str| reason.contains(*word);

@@ -51,7 +51,7 @@ pub struct ConnectionOptions {
     pub timeout: Duration,
     /// The handshake of a connection with acknowledgements.
     pub hello: Option<Hello>,
-    /// Number of the last frame that any connection of the session may have sent.
+    /// Number of the last frame that any connection in the session may have sent.
     pub last: u64,
 }
 

@@ -34,7 +34,7 @@ pub struct WebLog {
 }
 
 impl WebLog {
-    /// Creates a generator of lines of `size` bytes on average, including the line end.
+    /// Creates a generator for lines that average `size` bytes, including the line end.
     pub fn new(seed: u64, size: usize) -> WebLog {
         WebLog { seed, size, time: (i64::MIN, String::new()) }
     }

@@ -5,13 +5,13 @@ use serde::Deserialize;
 
 /// Fields that most events have, in the order of their slots.
 pub const COMMON: [&str; 4] = ["startTime", "duration", "eventThread", "stackTrace"];
-/// Slot of the start time of an event.
+/// Slot of an event's start time.
 pub const START: usize = 0;
-/// Slot of the duration of an event.
+/// Slot of an event's duration.
 pub const DURATION: usize = 1;
 /// Slot of the thread that recorded the event.
 pub const THREAD: usize = 2;
-/// Slot of the stack of the event.
+/// Slot of the event's stack.
 pub const STACK: usize = 3;
 /// Slot of the first field of [`Kind::fields`].
 pub const OWN: usize = COMMON.len();
@@ -34,7 +34,7 @@ pub enum Group {
     Exceptions,
     /// Sampled allocations, by class.
     Allocation,
-    /// The CPU load of the host and of the process.
+    /// The CPU load of the host and the process.
     Cpu,
 }
 
@@ -56,11 +56,11 @@ pub struct Kind {
     pub fields: &'static [&'static str],
     /// Tags of the metrics.
     pub tags: &'static [Tag],
-    /// Name of the distribution of durations.
+    /// Name of the duration distribution.
     pub duration: Option<&'static str>,
     /// Name of a sum, with the slot of the summand.
     pub amount: Option<(&'static str, usize)>,
-    /// Name of the counter of events.
+    /// Name of the event counter.
     pub count: Option<&'static str>,
     /// Names of gauges, with the slots of their values.
     pub gauges: &'static [(&'static str, usize)],

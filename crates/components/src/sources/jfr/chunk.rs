@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two reads of the header of a growing chunk. A JVM writes the header once a second.
+/// Time between two reads of a growing chunk's header. A JVM writes the header once a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Number of bytes that are decoded in one poll.
@@ -57,8 +57,8 @@ impl ReadAt for FileFrom<'_> {
     }
 }
 
-/// Returns the id of the origin of a chunk. The id depends on the start time of the chunk, so that
-/// a chunk has the same id in the repository of its JVM and in every copy.
+/// Returns a chunk's origin id. The id depends on the start time of the chunk, so that a chunk has
+/// the same id in the repository of its JVM and in every copy.
 pub fn id_of(header: &ChunkHeader) -> OriginId {
     let numbers = [header.start_unix_ns, header.start_ticks, header.ticks_per_second.get()];
     // Mix with the finalizer of splitmix64, by Vigna, after each number.
@@ -132,7 +132,7 @@ pub struct ChunkTail {
 }
 
 impl ChunkTail {
-    /// Creates the tail of a chunk at `base` of a file.
+    /// Creates the tail for a chunk at `base` in a file.
     pub fn new(
         path: &Path,
         file: Arc<RecordedFile>,

@@ -16,7 +16,7 @@ use millstream_jfr::read::{
 use std::fmt::Write;
 use std::ops::{ControlFlow, Range};
 
-/// Maximum number of frames of a stack in a log event.
+/// Maximum number of stack frames in a log event.
 const FRAMES_MAX: usize = 32;
 
 /// Maximum bytes of a message or path in a log event; longer texts are cut off.

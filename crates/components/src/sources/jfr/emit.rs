@@ -87,7 +87,7 @@ struct Rows {
     metrics: MetricRows,
     /// Offset of metrics: the end of the range, because metrics come after the range's log events.
     offset: u64,
-    /// Prefix of the ids of metrics.
+    /// Prefix of metric ids.
     id_prefix: String,
     log_events: usize,
     count: u64,

@@ -62,7 +62,7 @@ pub struct Recordings {
     invalid: BTreeMap<PathBuf, String>,
 }
 
-/// The result of a check of a path.
+/// The result of checking a path.
 enum Looked {
     /// There is nothing new at the path.
     Known,

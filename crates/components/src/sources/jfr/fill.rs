@@ -8,7 +8,7 @@ use millstream_model::{Cursor, Now};
 use millstream_series::Sketch;
 use std::collections::HashMap;
 
-/// Maximum number of rows of a distribution: minimum, maximum, average, sum, count, percentiles.
+/// Maximum number of rows in a distribution: minimum, maximum, average, sum, count, percentiles.
 const DISTRIBUTION_ROWS: usize = 16;
 
 /// Maximum bytes of a row without its tags: name, value, id.
@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 4 * BLOCK_BYTES;
 /// Number of rows at which a fill is full, with space for the rows of the last event.
 const ROWS_MAX: usize = BATCH_ROWS_MAX - 4 * DISTRIBUTION_ROWS;
 
-/// Number of a window of time: its start divided by its length.
+/// Number of a time window: its start divided by its length.
 pub type Window = i64;
 
 /// The values of an event type, by window and tags.
@@ -62,7 +62,7 @@ pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> 
 pub struct ValueKey {
     /// Window of the events.
     pub window: Window,
-    /// Index of the kind of the events.
+    /// Index of the event kind.
     pub kind: usize,
     /// Tags of the events.
     pub tags: TagSetId,

@@ -44,7 +44,7 @@ const CLOSED_AFTER: Duration = Duration::from_secs(60);
 /// Time between polls while chunks grow.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum bytes of types and constant pools of all chunks. A single chunk may exceed it.
+/// Maximum bytes of types and constant pools across all chunks. A single chunk may exceed it.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
 /// Maximum number of chunks whose positions are kept in the store. The oldest are removed.

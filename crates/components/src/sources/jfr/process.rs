@@ -50,8 +50,8 @@ impl Process {
         format!("{pid} {service} {container}")
     }
 
-    /// Returns the process according to the path of a chunk in the repository of a JVM, whose
-    /// folder name ends with the process id.
+    /// Returns the process according to a chunk's path in a JVM repository, whose folder name ends
+    /// with the process id.
     pub fn of_path(path: &Path) -> Process {
         let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         let pid = folder

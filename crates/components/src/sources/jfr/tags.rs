@@ -11,7 +11,7 @@ const OTHER: &str = "other";
 /// information and differs for each connection.
 const EPHEMERAL_PORT_MIN: u64 = 32_768;
 
-/// Number of folders of a path in a tag.
+/// Number of path folders in a tag.
 const FOLDERS: usize = 2;
 
 /// Maximum bytes of a value; longer values are cut off.
@@ -103,7 +103,7 @@ impl TagSets {
         id
     }
 
-    /// Builds the key of the cache from the event type and the bytes of the fields.
+    /// Builds the cache key from the event type and the field bytes.
     fn fill_key(&mut self, kind: &Kind, raw: &[Raw<'_>; SLOTS]) {
         let key = &mut self.key;
         key.clear();

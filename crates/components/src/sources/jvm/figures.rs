@@ -138,7 +138,7 @@ impl Figures {
 }
 
 impl Observations {
-    /// Adds the counts of earlier starts of the process.
+    /// Adds the counts from earlier runs of the process.
     fn since_open(&mut self, start: u32, stats: CollectorStats) -> CollectorStats {
         let before = match self.start {
             Some((last, before)) if last == start => before,
@@ -199,7 +199,7 @@ fn open() -> Vec<Arc<Figures>> {
     open.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Reads the statistics of the collectors of open sources in a JVM. Returns whether there are any.
+/// Reads the collector statistics for open sources in a JVM. Returns whether there are any.
 pub fn look(java: &Java) -> bool {
     let process = java.process();
     let mut open = open();
@@ -230,7 +230,7 @@ fn take<'a>(open: &'a [Arc<Figures>], stats: CollectorsStats, process: Option<&s
     report.log(process, stats.threads_max);
 }
 
-/// Returns the state of the collectors of open sources; `None` if there are none.
+/// Returns the state of the collectors for open sources; `None` if there are none.
 pub fn collectors_snapshot() -> Option<CollectorsSnapshot> {
     let open = open();
     let processes: BTreeSet<&Option<String>> =

@@ -27,7 +27,7 @@ pub struct Reader {
 #[derive(Default)]
 struct State {
     chunks: VecDeque<Chunk>,
-    /// Number of bytes of these chunks and of the chunk that the source is reading.
+    /// Total bytes of these chunks and the chunk that the source is reading.
     bytes: usize,
     /// The chunk for which there is no space yet.
     waiting: Option<(Chunk, Taken)>,

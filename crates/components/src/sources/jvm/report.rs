@@ -9,7 +9,7 @@ const NAMES_MAX: usize = 20;
 /// JVMs for which a shortage of threads was logged; a separate process is identified by its name.
 static CROWDED: Mutex<BTreeSet<Option<String>>> = Mutex::new(BTreeSet::new());
 
-/// Ids of sources by the state of their collectors.
+/// Source ids by collector state.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Sources whose call started to hang since the last report.

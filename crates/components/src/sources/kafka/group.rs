@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// other events.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Maximum number of records of a chunk.
+/// Maximum number of records in a chunk.
 const CHUNK_RECORDS: usize = 1024;
 
 /// Maximum time for a request to the brokers before it is repeated.

@@ -43,7 +43,7 @@ impl Again {
     }
 }
 
-/// The progress of copying a run of records.
+/// Progress in copying a run of records.
 struct Copied {
     /// Number of the next record in the chunk.
     at: usize,

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// a stop.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of records of a chunk.
+/// Maximum number of records in a chunk.
 const CHUNK_RECORDS: usize = 256;
 
 /// Maximum time for a request to the brokers before it is repeated.

@@ -6,8 +6,8 @@ use crate::util::kafka::{OptionValue, connection};
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 
-/// Record size in bytes below which the number of records limits the fetch queue instead of their
-/// bytes, because librdkafka needs about this much additional memory per record.
+/// Record size in bytes below which the record count limits the fetch queue instead of the bytes,
+/// because librdkafka needs about this much additional memory per record.
 const RECORD_BYTES: u64 = 256;
 
 /// Number of bytes that the consumer for rereads fetches ahead.

@@ -106,7 +106,7 @@ impl Shared {
         self.report_about(None, error);
     }
 
-    /// Reports an error of a partition of `topic`, like [`Shared::report`].
+    /// Reports a partition error for `topic`, like [`Shared::report`].
     pub fn report_about(&self, topic: Option<&str>, error: &ClientError) {
         let kind = error_type::of(error.code);
         self.open.counters.error(kind);

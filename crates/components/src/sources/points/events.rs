@@ -71,7 +71,7 @@ enum Item<'a> {
     Sketch(&'a [u8]),
 }
 
-/// Builder of the metric events of one period in one block.
+/// Builder for the metric events of one period in one block.
 pub struct MetricRows {
     block: Block,
     used: usize,
@@ -86,7 +86,7 @@ pub struct MetricRows {
     interval_text: Vec<u8>,
     /// Cell of the current period.
     interval: Cell,
-    /// Columns of additional fields of the log events.
+    /// Columns for additional fields in the log events.
     log_columns: LogColumns,
     /// Rows that are log events.
     log_rows: Vec<usize>,

@@ -95,7 +95,7 @@ impl LogColumns {
         LogColumns(names.iter().map(|name| (Arc::from(*name), Vec::new())).collect())
     }
 
-    /// Returns whether the fields of another log event fit into the limit of a batch.
+    /// Returns whether another log event's fields fit into the batch limit.
     pub fn fits(&self, log_event: &LogEvent) -> bool {
         let is_new = |field: &&LogField| !self.0.iter().any(|(name, _)| *name == field.name);
         self.0.len() + log_event.fields.iter().filter(is_new).count() <= FIELDS_MAX

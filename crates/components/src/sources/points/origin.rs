@@ -136,7 +136,8 @@ fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     text.extend_from_slice(value);
 }
 
-/// Returns the rest of the first part of a comma-separated list that begins with `prefix`.
+/// Finds the first part of a comma-separated list that begins with `prefix`, and returns the text
+/// after the prefix.
 fn part<'a>(list: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     list.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(prefix))
 }

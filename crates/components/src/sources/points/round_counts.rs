@@ -77,7 +77,7 @@ impl RoundCounts {
         self.counters.enter()
     }
 
-    /// Adds the counts of a round of this many bytes to the counters, and resets them.
+    /// Adds the counts of a round with this many bytes to the counters, and resets the counts.
     pub fn end_round(&mut self, bytes: u64) {
         self.counters.received(std::mem::take(&mut self.points), bytes);
         if std::mem::take(&mut self.has_some) {

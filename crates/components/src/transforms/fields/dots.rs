@@ -10,7 +10,7 @@ use std::ops::Range;
 /// if the new name already exists in the same object.
 pub(super) struct ReplaceDots(pub String);
 
-/// The name of a member in the text of an object.
+/// A member's name in an object's text.
 struct Name<'t> {
     /// Number of the object that contains the name.
     object: usize,

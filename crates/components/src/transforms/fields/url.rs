@@ -11,7 +11,7 @@ const PARAMETERS_MAX: usize = 64;
 /// Maximum bytes of a parameter's name.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Names of the parts, in the order of the result of [`parts`].
+/// Names of the parts, in the order in which [`parts`] returns them.
 const PARTS: [&str; 6] = ["scheme", "host", "port", "path", "query", "fragment"];
 
 const QUERY: usize = 4;

@@ -67,7 +67,7 @@ struct Places {
     counts: Vec<u32>,
     /// Index of the first event of each row.
     firsts: Vec<u32>,
-    /// Index of each event in the cells of a response.
+    /// Index of each event in a response's cells.
     cells: Vec<u32>,
     /// Number of rows before the operator.
     rows: u32,
@@ -112,7 +112,7 @@ impl Places {
         made
     }
 
-    /// Returns the cells of a response in the order of the events.
+    /// Returns a response's cells in event order.
     fn order(&self, cells: &[Cell]) -> Vec<Cell> {
         self.cells.iter().map(|from| cells[*from as usize]).collect()
     }

@@ -54,7 +54,7 @@ struct Limits {
     concurrency: usize,
     /// Maximum time for a call.
     deadline: Duration,
-    /// Maximum bytes of the output of a call.
+    /// Maximum bytes of a call's output.
     output_bytes_max: u64,
     /// Whether the operator runs in a separate process, which is terminated if a call takes too
     /// long.
@@ -147,7 +147,7 @@ impl JvmOperator {
     }
 }
 
-/// Returns the number of bytes of text in these rows.
+/// Returns the number of text bytes in these rows.
 fn text_bytes(batch: &Batch, rows: &[u32]) -> usize {
     let cells = batch.message.cells();
     rows.iter().map(|row| cells[*row as usize].len()).sum()

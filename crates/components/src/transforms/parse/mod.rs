@@ -124,7 +124,7 @@ struct Parse {
     keep: Keep,
     /// Fields with timestamps; each format may use a different one.
     times: Vec<TimeField>,
-    /// The formats of the rows of the current batch.
+    /// The formats of the rows in the current batch.
     parsed_by: ParsedBy,
     on_error: OnError,
 }

@@ -6,7 +6,7 @@ use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Number of bytes of the hash that are shown, as two digits each.
+/// Number of hash bytes that are shown, as two digits each.
 const HASH_BYTES: usize = 16;
 
 /// The replacement of a hidden part.

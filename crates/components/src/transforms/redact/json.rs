@@ -37,7 +37,7 @@ struct Walk<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
-    /// Depth of the object or array that is the value of a secret name.
+    /// Depth of the object or array that is a secret name's value.
     secret_from: Option<usize>,
     /// Whether the next value belongs to a secret name.
     pending: bool,
@@ -110,8 +110,7 @@ pub struct Unescaped {
 }
 
 impl Unescaped {
-    /// Returns the range of the content that corresponds to a range of the text, with whole
-    /// escapes.
+    /// Returns the content range that corresponds to a text range, with whole escapes.
     pub fn range(&self, part: Range<usize>) -> Range<usize> {
         let start = self.places[part.start] as usize;
         let Some(last) = part.end.checked_sub(1).filter(|_| !part.is_empty()) else {
@@ -122,8 +121,8 @@ impl Unescaped {
         start..next.map_or(last as usize + 1, |place| *place as usize)
     }
 
-    /// Returns the position in the text of the first byte that comes from this offset of the
-    /// content or from a later one.
+    /// Returns the text position of the first byte that comes from this content offset or a later
+    /// offset.
     pub fn at(&self, place: usize) -> usize {
         self.places.partition_point(|from| (*from as usize) < place).min(self.text.len())
     }

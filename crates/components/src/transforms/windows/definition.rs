@@ -83,7 +83,7 @@ impl Definition {
     }
 }
 
-/// Returns the length of windows of this many seconds in nanoseconds.
+/// Returns the window length in nanoseconds for this many seconds.
 pub fn window_ns(window_s: u64) -> i64 {
     Duration::from_secs(window_s).as_nanos() as i64
 }

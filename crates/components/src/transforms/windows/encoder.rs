@@ -116,7 +116,7 @@ fn segment_of(batch: &Batch, row: usize) -> &Segment {
     &batch.segments[after.saturating_sub(1)]
 }
 
-/// Returns a column for the name of an attribute or of metadata; `None` for any other name.
+/// Returns a column for the name of an attribute or metadata; `None` for any other name.
 fn other_column(name: &str, batch: &Batch) -> Option<Column> {
     let is_known =
         batch.fields.get(name).is_some() || matches!(name, "message" | "timestamp" | LINE);

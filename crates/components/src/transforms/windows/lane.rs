@@ -34,8 +34,8 @@ const GROUPS_AT_ONCE: u64 = 2_000;
 /// part of `memory`.
 const RESULTS_MAX: RangeInclusive<usize> = 10_000..=131_072;
 
-/// Number of bytes of `memory` per unsettled result. A sink that settles once a second, such as
-/// `file`, receives at most the maximum number of unsettled results per second.
+/// Bytes of `memory` per unsettled result. A sink that settles once a second, such as `file`,
+/// receives at most the maximum number of unsettled results per second.
 const RESULT_BYTES: usize = 512;
 
 /// Maximum time between two checks for windows to end, if events arrive continuously.
@@ -258,7 +258,8 @@ pub fn results_max(memory_bytes_max: usize) -> usize {
     (memory_bytes_max / RESULT_BYTES).clamp(*RESULTS_MAX.start(), *RESULTS_MAX.end())
 }
 
-/// Produces the results of up to `groups_max` groups of a window, and returns their number.
+/// Produces the results for up to `groups_max` groups in a window, and returns the number of
+/// results.
 fn emit(id: &str, ended: &mut EndedWindow, groups_max: u64, results: &mut Results<Outcome>) -> u64 {
     let definition = &ended.definition;
     let inputs = definition.inputs();

@@ -90,7 +90,7 @@ impl WindowResults<'_> {
         tags
     }
 
-    /// Returns the state of an accumulator of a group: its word and its side data.
+    /// Returns the state of an accumulator in a group: its word and its side data.
     fn kept<'g>(
         &self,
         group: Group<'g>,

@@ -27,7 +27,7 @@ const QUIET_MIN: Duration = Duration::from_secs(1);
 /// Pause between two checks for event-time windows to end.
 const LOGGED_LOOK: Duration = Duration::from_millis(100);
 
-/// Number of groups that are merged between two checks of the memory.
+/// Number of groups that are merged between two memory checks.
 const GROUPS_PER_LOOK: usize = 128;
 
 /// Percentage of the memory above which only tasks of the highest priority may create new groups.
@@ -541,7 +541,7 @@ impl Tasks {
         }
     }
 
-    /// Updates the number of groups of each task.
+    /// Updates each task's number of groups.
     pub fn note_groups(&self, stats: &Stats) {
         for (at, task) in self.list.iter().enumerate() {
             let groups = task.windows.values().map(|window| window.groups.len()).sum();

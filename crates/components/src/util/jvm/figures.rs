@@ -38,7 +38,7 @@ fn known(process: &Option<String>) -> Option<JvmSnapshot> {
     Some(JvmSnapshot { requested_collections: requested, ignored_collections: ignored, ..known })
 }
 
-/// Returns the number of bytes that the heaps of all JVMs may still take from the system.
+/// Returns the number of bytes by which the heaps of all JVMs may still grow.
 pub fn promised_bytes() -> u64 {
     let jvms = JVMS.lock();
     jvms.values().map(|jvm| jvm.heap_bytes_max.saturating_sub(jvm.heap_committed_bytes)).sum()

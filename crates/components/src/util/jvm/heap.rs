@@ -19,7 +19,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// Longest time between two collections, used while they return no memory.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Inverse of the maximum share of time that collections may take.
+/// Inverse of the maximum time share that collections may take.
 const TIME_PART: u32 = 20;
 
 /// Interval at which a thread checks whether its JVM is still used.
@@ -58,7 +58,7 @@ pub fn note_pressure(level: Pressure) {
     }
 }
 
-/// Returns the numbers of requested collections of a JVM; a separate process is identified by its
+/// Returns the numbers of collections requested in a JVM; a separate process is identified by its
 /// name.
 pub fn collections(process: &Option<String>) -> Collections {
     FOLLOWERS.lock().get(process).map_or(Collections::default(), |follower| follower.collections)

@@ -44,7 +44,7 @@ pub enum RuleFault {
     },
 }
 
-/// The location of the scripts of an operator.
+/// The location of an operator's scripts.
 #[derive(Clone, Copy, Debug)]
 pub enum ScriptPlace<'a> {
     /// A script in the configuration.

@@ -21,7 +21,7 @@ const OF_CONNECTION: &[(&str, &str)] = &[
     ("ssl.endpoint.identification.algorithm", "tls.verify_hostname"),
 ];
 
-/// Prefixes of settings that exist only for the tests of librdkafka.
+/// Prefixes of settings that exist only for librdkafka tests.
 const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
 
 /// Returns whether a setting makes a client connect to brokers or read a file.

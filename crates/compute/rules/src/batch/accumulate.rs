@@ -48,7 +48,7 @@ struct Word {
 }
 
 impl Word {
-    /// Returns the index of a group's word in the words of all groups.
+    /// Returns the index of a group's word among the words of all groups.
     #[inline(always)]
     fn of_group(self, group: u32) -> usize {
         group as usize * self.width + self.offset
@@ -181,7 +181,7 @@ impl Accumulation {
         }
     }
 
-    /// Calls `add` for each row, with the word of the row's group and the index of the row.
+    /// Calls `add` for each row, with the word of the row's group and the row index.
     #[inline(always)]
     fn each(&mut self, word: Word, mut add: impl FnMut(&mut u64, usize)) {
         for (at, group) in self.groups.iter().enumerate() {

@@ -63,7 +63,7 @@ impl Values {
         ColumnView::new(&self.cells, &self.own)
     }
 
-    /// Sets the value of a row to a part of its text.
+    /// Sets a row's value to part of the row's text.
     #[inline(always)]
     pub fn set(&mut self, row: u32, text: Text<'_>, place: Option<Range<usize>>, kind: FieldType) {
         let typed = place.and_then(|place| typed(text.bytes, place, kind));
@@ -152,7 +152,7 @@ pub fn with_json(source: Source<'_>, row: u32, run: impl FnOnce(Text<'_>)) {
     }
 }
 
-/// Positions of a string in the rows of a batch that are found so far.
+/// Positions of a string in a batch's rows, as far as they have been found.
 #[derive(Default)]
 pub struct Positions {
     batch: u64,
@@ -176,7 +176,7 @@ impl Positions {
         self.known.resize(rows, 0);
     }
 
-    /// Returns the end of the occurrence at `index` in the text of a row.
+    /// Returns the end of the occurrence at `index` in a row's text.
     #[inline]
     fn end(&mut self, left: &Left, row: u32, text: &[u8], index: u32) -> Option<usize> {
         let ends = &mut self.ends[row as usize * self.kept..][..self.kept];

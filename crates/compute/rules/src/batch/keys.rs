@@ -55,7 +55,7 @@ impl Dictionary {
 /// the field's value.
 #[derive(Default)]
 pub struct KeyColumn {
-    /// Index in the plan of the list of key fields.
+    /// Index of the key field list in the plan.
     list: u32,
     /// Index of each field's dictionary.
     pub dictionaries: Vec<u32>,

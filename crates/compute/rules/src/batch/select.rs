@@ -17,7 +17,7 @@ pub struct Selection {
     /// All selected rows of the batch.
     all: Vec<u32>,
     postings: Postings,
-    /// The rows of each bulk of tasks.
+    /// The rows for each bulk of tasks.
     bulks: Vec<BulkRows>,
     bulk_rows: Vec<u32>,
     /// Number of the current batch.
@@ -49,7 +49,7 @@ struct Place {
     last: u32,
 }
 
-/// The rows of a bulk of tasks.
+/// The rows for a bulk of tasks.
 #[derive(Default)]
 struct BulkRows {
     /// The batch to which the rows belong.
@@ -57,7 +57,7 @@ struct BulkRows {
     rows: Bits,
 }
 
-/// Results of conditions on the rows of the batch.
+/// Results of conditions on the batch rows.
 #[derive(Default)]
 struct Tests {
     /// Known results of conditions that several tasks share.
@@ -119,7 +119,7 @@ impl Postings {
         &self.sorted[(end - rows) as usize..end as usize]
     }
 
-    /// Collects the rows of all postings of a gate in ascending order.
+    /// Collects the rows from all of a gate's postings in ascending order.
     fn join(&self, gate: &Gate, out: &mut Vec<u32>) {
         out.clear();
         let Gate::Postings(list) = gate else { return };
@@ -158,7 +158,7 @@ impl Selection {
         self.tests.shared.resize_with(plan.shared_tests, TestedRows::default);
     }
 
-    /// Runs work that many tasks share, for the rows of all of them at once.
+    /// Runs work that many tasks share, for the rows of all these tasks at once.
     pub fn prepare(
         &mut self,
         plan: &Plan,

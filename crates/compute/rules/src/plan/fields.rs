@@ -9,7 +9,7 @@ use millstream_parsers::JsonPaths;
 use regex::bytes::Regex;
 use std::collections::HashMap;
 
-/// Maximum number of occurrences of a string whose positions are stored per row.
+/// Maximum number of string positions that are stored per row.
 const KEPT_MAX: u32 = 64;
 
 /// Index of a field in a plan.
@@ -124,7 +124,7 @@ pub struct Fields {
     pub documents: Vec<Document>,
     /// Number of memos.
     pub memos: usize,
-    /// Number of memos of numbers.
+    /// Number of number memos.
     pub number_memos: usize,
 }
 

@@ -254,7 +254,7 @@ mod tests {
     use fastrand::Rng;
     use millstream_testkit_random::{Seed, TestSize};
 
-    /// Number of sets of literals. Each has a separate text.
+    /// Number of literal sets. Each has a separate text.
     const CASES: TestSize = TestSize { gate: 3000, long: 300_000 };
 
     #[test]

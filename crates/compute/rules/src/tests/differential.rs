@@ -168,7 +168,7 @@ impl Tables {
     }
 }
 
-/// Compares the groups of a task with the result of evaluating the task by its definition.
+/// Compares a task's groups with the result of evaluating the task by its definition.
 fn compare(
     task: &Task,
     windows: &BTreeMap<Option<i64>, (Groups, KeyGroups)>,

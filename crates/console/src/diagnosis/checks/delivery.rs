@@ -161,8 +161,8 @@ const OVERDUE_SECONDS: f64 = 10.0;
 /// 1, because there may be a moment between two requests.
 const BUSY: f64 = 0.8;
 
-/// Minimum age of the oldest entry of a disk buffer at which the buffer is considered in prolonged
-/// use, in seconds.
+/// Minimum age of a disk buffer's oldest entry, in seconds, at which the buffer is considered in
+/// prolonged use.
 const BUFFERED_SECONDS: f64 = 8.0;
 
 /// Maximum time until a disk buffer is full that deserves a warning, in seconds: a day.

@@ -25,8 +25,8 @@ const NO_RESULT: &[&str] = &["arithmetic_error", "missing_field", "step_limit", 
 /// Note of a route for events on which no condition has a result.
 const NO_ROUTE: &[&str] = &["no_result"];
 
-/// Minimum number of events to judge a condition that has no result for any of them. In a mixed
-/// log, few events may have the field.
+/// Minimum number of events, all without a result, before a condition is judged. In a mixed log,
+/// few events may have the field.
 const UNANSWERED: u64 = 100;
 
 /// Finds operators that fail for many events.

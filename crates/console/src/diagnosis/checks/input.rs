@@ -30,7 +30,7 @@ const REBALANCES: u64 = 6;
 /// Minimum share of the limit at which held files are near the limit.
 const NEAR: f64 = 0.7;
 
-/// Maximum delay of the newest timestamp of a growing file, in seconds.
+/// Maximum delay of the newest timestamp in a growing file, in seconds.
 const LATE_SECONDS: f64 = 60.0;
 
 /// Maximum time that the newest timestamp of a file may be in the future, in seconds.

@@ -20,7 +20,7 @@ const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
 /// Minimum share of the window in which a source waits for a slow component.
 const WAITS: f64 = 0.5;
 
-/// Minimum share of the time of all workers that is treated as busy.
+/// Minimum busy share of the workers' time at which the workers are considered busy.
 const BUSY: f64 = 0.75;
 
 /// Minimum share of the busy time for the most expensive transform.
@@ -78,7 +78,7 @@ pub fn cpu(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(with_lag(view, finding.with_rounded("held_back_share", share)));
 }
 
-/// Finds rate limits of the source and of a `throttle` transform downstream. While the source
+/// Finds rate limits in the source and in a downstream `throttle` transform. While the source
 /// catches up after a slow or failing sink, the sink is the cause.
 pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
     let is_delayed = found.iter().any(|finding| finding.status == Status::Late);

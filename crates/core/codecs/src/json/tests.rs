@@ -251,7 +251,7 @@ fn column(name: &str, cells: &[Cell], own: &'static [u8]) -> Column {
     Column::new(name.into(), cells.to_vec(), own)
 }
 
-/// Checks the exact bytes of every kind of value, and of missing values.
+/// Checks the exact bytes for every kind of value, and for missing values.
 #[test]
 fn fields_follow_the_message_as_json() {
     use millstream_model::CellKind::*;

@@ -109,7 +109,7 @@ fn path(parts: &mut [Part]) -> Result<(), String> {
     Ok(())
 }
 
-/// Divides `bytes_max` among the fields of a name, which consists of the first `count` parts and
+/// Divides `bytes_max` among the fields in a name, which consists of the first `count` parts and
 /// the beginning of the next part, if any.
 fn share(parts: &mut [Part], count: usize, bytes_max: usize) -> Result<(), String> {
     let behind = match parts.get(count) {

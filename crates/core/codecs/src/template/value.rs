@@ -6,7 +6,7 @@ use millstream_model::{Batch, LINE, MEMBERS, PARTIAL, STREAM, Segment};
 use std::borrow::Cow;
 use std::io::Write;
 
-/// Bytes of the mark and the hash that replace the end of a truncated value.
+/// Total bytes of the mark and hash that replace the end of a truncated value.
 const HASH_BYTES: usize = 34;
 
 /// Minimum space for a value: its first bytes and the hash.

@@ -49,7 +49,7 @@ pub struct Scenario {
 /// Index of the sink for the lines that another sink refuses.
 pub const LETTERS: usize = 4;
 
-/// Index of the sink for the results of a merge transform.
+/// Index of the sink for a merge transform's results.
 pub const RESULTS: usize = 5;
 
 /// Id of the merge transform.
@@ -225,7 +225,7 @@ impl Offload for PassOn {
     }
 }
 
-/// The faults of an offload transform on a branch of the chain.
+/// Faults to inject into an offload transform on a branch of the chain.
 #[derive(Clone, Copy, Debug)]
 pub struct Operator {
     pub concurrency: usize,

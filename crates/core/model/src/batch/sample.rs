@@ -81,7 +81,7 @@ impl Batch {
         Window { start, end: end.clamp(start, start + VALUE_BYTES_MAX), copy }
     }
 
-    /// Returns the number of bytes of a row outside the block that are copied.
+    /// Returns the number of bytes to copy for a row from outside the block.
     fn own_bytes(&self, row: usize) -> usize {
         let columns = std::iter::once(&self.message).chain(self.fields.iter());
         let cells = columns.map(|column| column.cells()[row]).filter(|cell| cell.is_own());

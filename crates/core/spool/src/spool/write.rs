@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
-/// Minimum size in bytes of a part that is written directly from its buffer instead of being
+/// Minimum size in bytes at which a part is written directly from its buffer instead of being
 /// copied.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 

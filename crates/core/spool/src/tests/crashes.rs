@@ -21,10 +21,10 @@ const KILLED: TestSize = TestSize { gate: 20, long: 60 };
 /// Number of outcomes of each power loss after a kill.
 const KILLED_OUTCOMES: TestSize = TestSize { gate: 3, long: 20 };
 
-/// Number of workloads whose disk is full from any of the changes onward.
+/// Number of workloads to run with a disk that becomes full at each of the changes.
 const FULL: TestSize = TestSize { gate: 4, long: 20 };
 
-/// Number of disks on which each operation of a start fails.
+/// Number of disks on which each startup operation fails.
 const FAILING_STARTS: TestSize = TestSize { gate: 20, long: 500 };
 
 /// Number of disks that are full at a start.

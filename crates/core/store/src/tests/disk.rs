@@ -136,7 +136,7 @@ impl Disk {
         self.state().reads_fail = fail;
     }
 
-    /// Sets whether every change of the second copy of the identities fails.
+    /// Sets whether every change to the second copy of the identities fails.
     pub fn fail_copy(&self, fail: bool) {
         self.state().copy_fails = fail;
     }

@@ -135,7 +135,7 @@ impl Memory {
         writer.words(&request);
     }
 
-    /// Returns the address of the first `bytes` bytes of the answer; `None` if the buffer is
+    /// Returns the address of the first `bytes` bytes in the answer; `None` if the buffer is
     /// smaller.
     pub fn answer(&self, bytes: usize) -> Option<*const u8> {
         let (start, len) = self.answer;

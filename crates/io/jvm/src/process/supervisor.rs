@@ -68,7 +68,7 @@ struct Phase {
     life: Option<Arc<Life>>,
     /// Reason why the last child exited or did not start.
     error: Option<Ended>,
-    /// Number of failed starts and of children that exited.
+    /// Number of failed starts plus the number of children that exited.
     failures: u64,
     /// Number of successful starts after the first one.
     restarts: u64,

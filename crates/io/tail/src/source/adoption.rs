@@ -108,8 +108,8 @@ impl<'a> Adoption<'a> {
         tail.with_framing(settings.framing.as_ref()).with_header(settings.header.as_ref())
     }
 
-    /// Creates an origin, with the container attributes in the path of the file or of the link to
-    /// it.
+    /// Creates an origin, with the container attributes from the path of the file or the path of a
+    /// link to the file.
     fn origin(self, id: OriginId, name: Arc<str>, path: &Path) -> Arc<Origin> {
         let link = self.names().link_beside(path).map(|link| link.path.as_path());
         let attributes = container(link.unwrap_or(Path::new(&*name)));

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// the files that have been idle longest are finished.
 pub(super) const IDLE_FILES_MAX: usize = 4096;
 
-/// Number of unknown files whose names are compared at once with the names of finished files.
+/// Number of unknown file names that are compared at once with the names of finished files.
 const UNKNOWN_AT_ONCE: usize = 1000;
 
 /// Maximum number of files that are finished at once, because each takes a system call and two

@@ -26,7 +26,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// Number of seconds over which the growth of held files is averaged.
 const GROWTH_SECONDS: f64 = 10.0;
 
-/// State of the held files of a source.
+/// State of a source's held files.
 pub(super) struct Retention {
     folder: HeldFolder,
     link: bool,
@@ -43,7 +43,7 @@ pub(super) struct Retention {
     /// Files that were rewritten after the last poll, as detected during this stop. All their
     /// content is unread.
     rewritten: HashSet<OriginId>,
-    /// Unsettled bytes and events of files that were dropped while some of their data was in
+    /// Unsettled bytes and events from files that were dropped while some of the data was in
     /// flight.
     given_up: HashMap<OriginId, Remainder>,
     growth: Growth,
@@ -200,7 +200,8 @@ impl Retention {
         );
     }
 
-    /// Records the unsettled rest of a file that was dropped while some of its data was in flight.
+    /// Records the unsettled remainder of a file that was dropped while some of the data was in
+    /// flight.
     pub(super) fn note_given_up(&mut self, id: OriginId, rest: Remainder) {
         self.given_up.insert(id, rest);
     }
@@ -238,7 +239,7 @@ impl Retention {
         self.restored = false;
     }
 
-    /// Returns the path of the folder of held files.
+    /// Returns the path of the held files folder.
     pub(super) fn folder_path(&self) -> &Path {
         self.folder.path()
     }

@@ -156,7 +156,7 @@ impl Tail {
         cx.counters.received(0, source_bytes);
     }
 
-    /// Handles a read of `n` of `requested` bytes without a line ending.
+    /// Handles a read that returned `n` of `requested` bytes without a line ending.
     fn unfinished(
         &mut self,
         request: Request<'_>,

@@ -57,8 +57,8 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Copies the text of the first `bytes` of `n` bytes at the cursor into the block, without
-    /// splitting a character.
+    /// Copies the text of the first `bytes` bytes, out of `n` bytes at the cursor, into the block,
+    /// without splitting a character.
     fn piece(
         &mut self,
         request: Request<'_>,

@@ -106,7 +106,7 @@ fn is_base64_hash(text: &str) -> bool {
         && digits.ends_with(|last| "AEIMQUYcgkosw048".contains(last))
 }
 
-/// The error if no certificate of the server matches one of the fingerprints.
+/// The error if none of the server's certificates matches a fingerprint.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its fingerprint is {certificate}, and the fingerprint of its public key is {key}, but `pin` \

@@ -109,7 +109,7 @@ async fn a_listed_certificate_is_still_checked() {
     }
 }
 
-/// Returns the fingerprints of a certificate and of its key.
+/// Returns the fingerprints of a certificate and the certificate's key.
 fn pins(certificate: &Certificate) -> [Pin; 2] {
     let der = CertificateDer::from_pem_slice(certificate.cert.as_bytes()).unwrap();
     let key = Pin::of_key(&rustls::server::ParsedCertificate::try_from(&der).unwrap());

@@ -18,7 +18,7 @@ pub enum Unit {
 pub struct Field {
     /// Name of the field.
     pub name: String,
-    /// Number of the type of the field's values.
+    /// Type number of the field's values.
     pub type_id: u64,
     /// Whether the field contains the key of a value in a pool.
     pub is_key: bool,
@@ -35,6 +35,6 @@ pub struct Type {
     pub name: String,
     /// Whether the type is an event type.
     pub is_event: bool,
-    /// Fields of the type in the order of their encoding.
+    /// Fields of the type in encoding order.
     pub fields: Vec<Field>,
 }

@@ -24,7 +24,7 @@ const TYPES_MAX: usize = 16_384;
 /// Maximum number of fields in all types.
 const FIELDS_MAX: usize = 1 << 17;
 
-/// Maximum bytes of the names of all types and fields. The limit is needed because names refer to
+/// Maximum total bytes of all type and field names. The limit is needed because names refer to
 /// strings, which may be shared.
 const NAME_BYTES_MAX: usize = 1 << 20;
 

@@ -19,7 +19,7 @@ pub struct Sample {
 pub struct Schedule {
     /// The next sample of each stack.
     next: BinaryHeap<Reverse<Sample>>,
-    /// The number of samples of each stack.
+    /// The number of samples for each stack.
     counts: Vec<u64>,
     duration_ns: u64,
 }
@@ -40,7 +40,7 @@ impl Schedule {
         schedule
     }
 
-    /// Adds a sample of a stack, in the middle of the sample's share of the duration.
+    /// Adds a stack sample in the middle of the sample's share of the duration.
     fn push(&mut self, stack: u32, number: u64) {
         let count = self.counts[stack as usize];
         if number < count {

@@ -95,8 +95,8 @@ fn push_value<T: Tables + ?Sized>(out: &mut Vec<u8>, pools: &mut Pools, value: V
     }
 }
 
-/// Returns the maximum bytes of an event of this type: size, type, start, duration, thread and
-/// fields.
+/// Returns the maximum size in bytes of an event of this type: size, type, start, duration, thread
+/// and fields.
 const fn bytes_max(spec: &EventSpec) -> usize {
     let mut bytes = 1 + 1 + 2 * varint::BYTES_MAX + KEY_BYTES_MAX;
     let mut index = 0;

@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Returns the path of a file of the run.
+    /// Returns the path of a file in the run.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

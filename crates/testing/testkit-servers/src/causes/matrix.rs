@@ -96,7 +96,7 @@ impl Matrix {
         figures
     }
 
-    /// Returns the mean of the F1 of all causes.
+    /// Returns the mean F1 score over all causes.
     pub fn macro_f1(&self) -> f64 {
         let figures = self.figures();
         figures.values().map(|figure| figure.f1()).sum::<f64>() / figures.len().max(1) as f64

@@ -156,7 +156,7 @@ fn text(lines: Lines, numbers: std::ops::Range<u64>) -> Vec<u8> {
     out
 }
 
-/// Returns the kind of a line among lines of which a few are odd.
+/// Returns the kind of a line. A few lines are odd.
 fn odd(lines: Lines, number: u64) -> Lines {
     match (lines, number % 100) {
         (Lines::FewOdd, 7) => [Lines::Timeless, Lines::Latin1][(number / 100 % 2) as usize],

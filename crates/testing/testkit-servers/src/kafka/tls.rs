@@ -17,7 +17,7 @@ pub struct Certificates {
     /// A client certificate of the other CA, which a broker that requires client certificates must
     /// reject.
     pub other_client_cert: PathBuf,
-    /// Key of the client certificate of the other CA.
+    /// Key of the client certificate that the other CA signed.
     pub other_client_key: PathBuf,
     /// Key and certificate of the broker in one file, as Kafka requires.
     pub(super) server: PathBuf,

@@ -6,7 +6,7 @@ use millstream_components::util::formats::push_decimal;
 
 /// Name of the counter that counts every point, sent once per packet.
 const COUNTED: &str = "millstream.generated";
-/// Name of the metric with the number of the last point of a packet.
+/// Name of the metric that carries the number of a packet's last point.
 const LAST: &str = "millstream.generated.last";
 
 /// Number of names; tags distinguish additional series.
@@ -57,7 +57,7 @@ pub struct Content {
 /// The constant parts of a series' points.
 struct Series {
     kind: Type,
-    /// Offset of the texts of this series in the texts of all series, and offset of the value.
+    /// Offset of this series' text in `Load::text`, and offset of the value.
     begin: usize,
     value: usize,
 }

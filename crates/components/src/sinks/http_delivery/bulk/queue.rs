@@ -80,7 +80,7 @@ pub struct Division {
 pub struct Pauses {
     /// Current time.
     pub now: Instant,
-    /// End of the pause of events that need a change by an operator.
+    /// When the pause ends for events that need a change by an operator.
     pub blocked_until: Instant,
     /// Random number that determines the jitter of the other pauses.
     pub random: u32,
@@ -160,7 +160,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the approximate number of bytes of a request before compression: its share of the
+    /// Returns the approximate size of a request in bytes before compression: its share of the
     /// batch.
     pub fn bytes(&mut self, queued: &QueuedRequest) -> u64 {
         let (events, bytes) = self.batch(queued.batch).map_or((0, 0), |batch| batch.size);
@@ -256,7 +256,7 @@ impl Queue {
         self.batch(batch)?.shares.refused(event, reason, record)
     }
 
-    /// Records the end of one request or repair of a batch.
+    /// Records that one request or repair of a batch has ended.
     fn close(&mut self, number: u64) {
         if let Some(open) = self.batch(number).and_then(|batch| batch.open.as_mut()) {
             *open -= 1;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Maximum number of characters of a refusal reason in the log.
+/// Maximum number of characters that the log shows of a refusal reason.
 const REASON_CHARS_MAX: usize = 200;
 
 /// State shared by the lane and the task.

@@ -89,8 +89,7 @@ fn overflow(source: &SourceSlot, nodes: &Nodes, now: EngineTime) -> SinkSet {
     reached.filter(has_room).map(|slot| slot.index).collect()
 }
 
-/// Returns the cause of the wait of a source that must not read: the id of a sink or transform, or
-/// memory.
+/// Returns the resource that a blocked source waits for: the id of a sink or transform, or memory.
 pub(super) fn lacking_component(source: &SourceSlot, nodes: &Nodes, now: EngineTime) -> Arc<str> {
     for (node, slot) in nodes.sinks() {
         if source.reaches(slot.index) && slot.lacks_room_for(source, now).is_some() {

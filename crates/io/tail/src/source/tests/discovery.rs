@@ -8,8 +8,7 @@ use millstream_model::{OriginStore, Progress, SinkIndex, Source};
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
-/// Sets the modification time of a file to `seconds` before the current time of the rig's wall
-/// clock.
+/// Sets a file's modification time to `seconds` before the current time on the rig's wall clock.
 fn age(file: &File, fixture: &Fixture, seconds: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
     file.set_modified(now - Duration::from_secs(seconds)).unwrap();

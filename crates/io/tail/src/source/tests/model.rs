@@ -92,7 +92,7 @@ enum Ending {
 /// Whether the writer still has the renamed file open.
 type Late = bool;
 
-/// Size of the new content of a file, compared with its old size.
+/// Size of a file's new content, compared with the old size.
 #[derive(Clone, Copy, Debug)]
 enum Size {
     Same,
@@ -227,7 +227,7 @@ fn try_seed(seed: u64) -> Result<(), String> {
     })
 }
 
-/// Runs the case of one seed with operations of rotations, like [`try_seed`].
+/// Runs the case for one seed with rotation operations, like [`try_seed`].
 fn try_rotations(seed: u64) -> Result<(), String> {
     let cases = (finishing(), vec(rotation(), 1..OPERATIONS_MAX));
     try_cases(seed, cases, |(finishing, operations)| play_rotations(*finishing, operations))
