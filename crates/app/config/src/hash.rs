@@ -59,7 +59,7 @@ fn hash_node(hasher: &mut Xxh3, node: &Node) {
     }
 }
 
-/// Hashes the length and the bytes, so that two texts never collide with two other texts.
+/// Hashes the length and the bytes, so that two strings never collide with two other strings.
 fn text(hasher: &mut Xxh3, text: &str) {
     hasher.update(&text.len().to_le_bytes());
     hasher.update(text.as_bytes());

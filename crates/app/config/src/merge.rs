@@ -129,8 +129,8 @@ fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Faul
     true
 }
 
-/// Returns whether `name` is a valid id. Dots are invalid, because they separate an id from its
-/// output.
+/// Returns whether `name` is a valid id. Dots are invalid because a dot separates the id from the
+/// output name.
 fn is_id(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')

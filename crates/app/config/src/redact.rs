@@ -2,7 +2,7 @@
 //!
 //! Values are hidden by the name of their option, and everything is hidden under names that are not
 //! options: misspelled names, and names that users choose. Comments are omitted. The hidden values
-//! are returned together with the values of all variables, so that other texts can be searched for
+//! are returned together with the values of all variables, so that other text can be searched for
 //! them.
 
 use std::collections::BTreeSet;

@@ -23,7 +23,7 @@ fn found(detector: Detector, text: &[u8]) -> Vec<Vec<u8>> {
     hits.iter().map(|hit| text[hit.start..hit.end].to_vec()).collect()
 }
 
-/// Checks texts in which `«` and `»` enclose each expected hit.
+/// Checks strings in which `«` and `»` enclose each expected hit.
 fn check(detector: Detector, texts: &[&str]) {
     for marked in texts {
         let expected: Vec<Vec<u8>> = marked

@@ -96,7 +96,7 @@ impl Parser {
 }
 
 impl Shape {
-    /// Returns the mask of the bits that texts in the same minute share.
+    /// Returns the mask of the bits that times in the same minute share.
     fn mask(&self) -> [u64; WORDS] {
         let mut mask = [0; WINDOW];
         mask[..self.bytes].fill(0xFF);

@@ -1,4 +1,4 @@
-//! Errors in expression texts.
+//! Errors in expressions.
 
 use std::fmt;
 

@@ -187,8 +187,8 @@ impl Expression {
     }
 }
 
-/// Formats an expression with all possible parentheses. Two texts with the same canonical form are
-/// the same expression, and the canonical form parses to the same expression. However, the
+/// Formats an expression with all possible parentheses. Two expressions with the same canonical
+/// form are the same expression, and the canonical form parses to the same expression. However, the
 /// canonical form may be too long or too deeply nested to parse.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Returns whether the node contains a macro, because the cost of a macro depends on the data.
+    /// Returns whether the node contains a macro. The cost of a macro depends on the data.
     pub fn has_macro(&self) -> bool {
         match self {
             Node::Constant(_) | Node::Field(_) | Node::HasField(_) | Node::Variable(_) => false,

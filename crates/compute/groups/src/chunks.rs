@@ -143,7 +143,7 @@ impl Texts {
         rest.get(..u64::from_le_bytes(*length) as usize)
     }
 
-    /// Returns the number of bytes that the texts have allocated.
+    /// Returns the number of bytes that are allocated for strings.
     pub fn memory_bytes(&self) -> usize {
         let bytes: usize = self.chunks.iter().map(Vec::capacity).sum();
         bytes + self.chunks.capacity() * size_of::<Vec<u8>>()

@@ -43,7 +43,7 @@ pub fn key(text: &[u8]) -> TextKey {
     }
 }
 
-/// Returns whether the key is only a hash, because the string has more than 15 bytes.
+/// Returns whether the key is only a hash, which is the case if the string is longer than 15 bytes.
 #[inline(always)]
 pub fn is_long(key: TextKey) -> bool {
     key[1] == LONG
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Returns texts of all short lengths that differ only in a few bits.
+    /// Returns strings of all short lengths that differ only in a few bits.
     fn texts() -> Vec<Vec<u8>> {
         let of_length = |len: usize| {
             let counted = (0..1000_u32).map(move |at| {

@@ -2,12 +2,12 @@
 
 use millstream_encodings::binary::{byte_string, number, number_to, push_bytes, push_number, word};
 
-/// The earliest texts, ordered by their events' time, origin and offset. The result does not depend
-/// on the order in which texts are added and merged.
+/// The earliest strings, ordered by their events' time, origin and offset. The result does not
+/// depend on the order in which strings are added and merged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     size: u16,
-    /// The texts in ascending order of their events.
+    /// The strings in ascending order of their events.
     samples: Vec<Sample>,
     text_bytes: usize,
 }
@@ -32,7 +32,7 @@ impl Sample {
 }
 
 impl Samples {
-    /// Creates an empty list for up to `size` texts, at least one.
+    /// Creates an empty list for up to `size` strings, at least one.
     pub fn new(size: u16) -> Samples {
         Samples { size: size.max(1), samples: Vec::new(), text_bytes: 0 }
     }
@@ -53,24 +53,24 @@ impl Samples {
         self.text_bytes += text.len();
     }
 
-    /// Adds the texts of another list.
+    /// Adds the strings of another list.
     pub fn merge(&mut self, other: &Samples) {
         for Sample { time, origin, offset, text } in &other.samples {
             self.add(*time, *origin, *offset, text);
         }
     }
 
-    /// Returns the texts in the order of their events.
+    /// Returns the strings in the order of their events.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// Returns the maximum number of texts.
+    /// Returns the maximum number of strings.
     pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
-    /// Appends the list to `out`: the size, the number of texts, and the time, origin, offset and
+    /// Appends the list to `out`: the size, the number of strings, and the time, origin, offset and
     /// text of each event.
     pub fn write(&self, out: &mut Vec<u8>) {
         push_number(out, u64::from(self.size));

@@ -51,7 +51,7 @@ impl Side {
         Side::new(accumulator).is_some_and(is_it)
     }
 
-    /// Returns the maximum number of texts, if the kind has such a limit.
+    /// Returns the maximum number of strings, if the kind has such a limit.
     fn size(&self) -> Option<u16> {
         match self {
             Side::Distinct(_) | Side::Quantiles(_) => None,

@@ -1,4 +1,4 @@
-//! Lanes that cannot deliver, during a stop, or after a reload that replaced their sink.
+//! Lanes that cannot deliver, during shutdown, or after a reload that replaced their sink.
 
 use crate::core::{Core, SinkSlot};
 use crate::lane::LaneQueue;
@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// have been one of several.
 const DEAD_AFTER: Duration = Duration::from_secs(1);
 
-/// Ends the lanes that cannot deliver, so that a stop does not wait for a dead endpoint.
+/// Ends the lanes that cannot deliver, so that shutdown does not wait for a dead endpoint.
 ///
 /// A lane is ended if all its data is in a disk buffer. It is also ended if its sources can reread
 /// the data and no other lane can deliver. As long as another lane delivers, the dead endpoint has
@@ -26,7 +26,7 @@ pub(crate) struct DeadLanes<'a> {
 }
 
 impl DeadLanes<'_> {
-    /// Watches a topology's lanes until a stop gives up.
+    /// Watches a topology's lanes until shutdown gives up.
     pub(crate) fn new(core: &Core, deadline: tokio::time::Instant) -> DeadLanes<'_> {
         DeadLanes { core, deadline, looked: Instant::now(), failing: Failing::default() }
     }

@@ -209,8 +209,8 @@ impl DiskBuffer {
         self.is_behind.load(Ordering::Acquire)
     }
 
-    /// Returns whether a source must wait, because the memory is full of entries that are not
-    /// written yet, or the disk is full and the buffer blocks.
+    /// Returns whether a source must wait. A source waits if the memory is full of entries that are
+    /// not written yet, or if the disk is full and the buffer blocks.
     pub fn is_full(&self, unreleased: u64) -> bool {
         self.lock().is_full(unreleased)
     }

@@ -34,7 +34,7 @@ pub(crate) struct FeedSource {
     /// Number of the next event, as recorded in the ledger.
     end: u64,
     has_begun: bool,
-    /// Set when the source is closed: `true` for a stop, `false` if a reload removes the source.
+    /// Set when the source is closed: `true` for shutdown, `false` if a reload removes the source.
     closing: Option<bool>,
 }
 
@@ -230,7 +230,7 @@ impl Source for FeedSource {
 
     fn close(&mut self, for_good: bool) -> bool {
         self.closing = Some(for_good);
-        // During a stop, the source is polled until the sink that feeds it has ended.
+        // During shutdown, the source is polled until the sink that feeds it has ended.
         !for_good && self.cursors.is_behind(self.feed.next_number())
     }
 

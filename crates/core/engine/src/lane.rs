@@ -294,7 +294,7 @@ impl LaneQueue {
         }
     }
 
-    /// Returns whether pauses must end because the lane is asked to end. This is true only once.
+    /// Returns whether a request to close the lane must end the pauses. Returns true only once.
     fn ends_pauses(&self) -> bool {
         self.is_closed() && !self.has_ended_pauses.swap(true, Ordering::Relaxed)
     }
@@ -647,8 +647,8 @@ impl LaneDriver {
         }
     }
 
-    /// Waits after a failure. A stop ends the wait and resets the backoff, because the endpoint may
-    /// be back, and data that cannot be reread is lost unless it is sent in time.
+    /// Waits after a failure. Shutdown ends the wait and resets the backoff, because the endpoint
+    /// may be back, and data that cannot be reread is lost unless it is sent in time.
     async fn wait(&self, error: &DeliverError, backoff: &mut Backoff) -> Paused {
         let pause = error.retry_after.unwrap_or_else(|| backoff.next(fastrand::u32(..)));
         self.counters.error(error.kind);

@@ -72,8 +72,8 @@ pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
 /// Identifies a component by its kind and id.
 pub(crate) type ComponentKey = (Kind, Arc<str>);
 
-/// The counters of removed components, so that the summary after a stop includes all events of the
-/// run.
+/// The counters of removed components, so that the summary after shutdown includes all events of
+/// the run.
 #[derive(Default)]
 pub(crate) struct RemovedCounters(Mutex<Figures>);
 

@@ -35,7 +35,7 @@ const CALL_LOOK: Duration = Duration::from_millis(50);
 /// megabyte, and then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
-/// Time that the disk buffers have after the deadline of a stop to write the data in memory, and to
+/// Time that the disk buffers have after the shutdown deadline to write the data in memory, and to
 /// end.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
@@ -53,7 +53,7 @@ pub struct Running {
     call_watch: Option<tokio::task::JoinHandle<()>>,
 }
 
-/// The result of a stop.
+/// The result of shutdown.
 #[derive(Clone, Debug)]
 pub struct Stopped {
     /// Whether everything in flight was delivered in time. The agent rereads the remaining data

@@ -61,8 +61,8 @@ impl Hold {
         self.segment().is_some_and(|(ack, sink)| ack.is_stale(sink))
     }
 
-    /// Returns whether a merge transform may count the segment, because everything before it is
-    /// counted.
+    /// Returns whether a merge transform may count the segment, that is, whether everything before
+    /// the segment is counted.
     pub fn is_next(&self) -> bool {
         self.segment().is_none_or(|(ack, sink)| ack.is_next(sink))
     }

@@ -226,11 +226,11 @@ pub trait Lane: Send {
     }
 
     /// Sends at once all events that the lane keeps back to build larger batches or to spread its
-    /// requests, because no more events will arrive for now (a stop, a reload, the end of the
+    /// requests, because no more events will arrive for now (shutdown, a reload, the end of the
     /// input). May be called often.
     fn flush(&mut self) {}
 
-    /// Allows the next attempt at once, and resets the backoff, because a stop has little time. A
+    /// Allows the next attempt at once, and resets the backoff, because shutdown has little time. A
     /// pause that the endpoint asked for remains.
     fn end_pauses(&mut self) {}
 

@@ -105,7 +105,7 @@ pub trait Offload: Send + Sync {
     ) -> Result<(), ComponentError>;
 
     /// Ends the calls that wait for something outside of the agent, which then fail; running calls
-    /// continue. Called when a reload or a stop cannot wait any longer. Returns at once.
+    /// continue. Called when a reload or shutdown cannot wait any longer. Returns at once.
     fn let_go(&self) {}
 
     /// Decides about a batch whose call has exceeded its deadline. By default the batch is dropped

@@ -366,7 +366,7 @@ impl Store {
         pending.clone()
     }
 
-    /// Renews the second copy of the identities with the checkpoints, during a stop.
+    /// Renews the second copy of the identities with the checkpoints, during shutdown.
     pub fn finish(&self) {
         let finished = self.with(Operation::Commit, |database, copy| {
             database::end_any_source(database)?;

@@ -16,8 +16,8 @@ const MEMBERS_BYTES: usize = 12;
 /// Length of a header.
 const HEADER_BYTES: usize = 16;
 
-/// Maximum length of a message, and of members, in bytes. A few such texts per collector are
-/// outside of the memory grant: the texts in its queue, and the text that waits for space in the
+/// Maximum length of a message, and of members, in bytes. A few such strings per collector are
+/// outside of the memory grant: the strings in its queue, and the text that waits for space in the
 /// queue.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 

@@ -177,7 +177,7 @@ impl Env {
     /// Returns an error if the class has no method with this name and signature.
     pub fn method(self, class: Global, name: &CStr, signature: &CStr) -> Result<Method, Thrown> {
         let (name, signature) = (name.as_ptr(), signature.as_ptr());
-        // SAFETY: the class is valid, and both texts end with 0.
+        // SAFETY: the class is valid, and both strings end with 0.
         let id = unsafe { call!(self, GetStaticMethodID, class.0, name, signature) };
         if id.is_null() { Err(self.thrown()) } else { Ok(Method { class, id }) }
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `ID` | a hard link to the file whose `file_id` is `ID`, 16 hexadecimal digits |
 //! | `ID-OFFSET` | a sparse copy of that file from `OFFSET` (decimal) to its end |
-//! | `ID-OFFSET.tmp` | an incomplete copy; removed at the next start |
+//! | `ID-OFFSET.tmp` | an incomplete copy; removed after a restart |
 //!
 //! Bytes in a sparse copy keep their offsets. The bytes before `OFFSET` are a hole, except the head
 //! and the fingerprinted bytes that identify the file.

@@ -43,7 +43,7 @@ pub struct TailSettings {
 pub struct HeldSettings {
     /// Whether such a file gets a hard link in `data_dir`.
     pub link: bool,
-    /// Whether a stop copies the unsettled rest of a deleted file that has no link to `data_dir`.
+    /// Whether shutdown copies the unsettled rest of a deleted file that has no link to `data_dir`.
     pub copy_at_stop: bool,
     /// Whether the rest of a deleted file goes to the disk buffers of sinks that cannot take it.
     pub spool: bool,

@@ -92,8 +92,8 @@ const GONE_SILENCE: Duration = Duration::from_secs(10);
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A poll without a line ends after this many reads, so that an endless line does not delay other
-/// files or a stop. A poll with lines may in addition read each due file once, because a file that
-/// stays due without lines must not prolong the poll.
+/// files or shutdown. A poll with lines may in addition read each due file once, because a file
+/// that stays due without lines must not prolong the poll.
 const EMPTY_READS_MAX: usize = 64;
 
 /// The reason reported for a pattern without a match.

@@ -164,8 +164,8 @@ impl SourceRig {
         self.store.commit(&self.ledger, &self.sinks);
     }
 
-    /// Returns a rig for the next start with the same store, a second later. Uncommitted changes
-    /// are lost, as after a crash.
+    /// Returns a rig that restarts with the same store, a second later. Uncommitted changes are
+    /// lost, as after a crash.
     pub fn restart(&self) -> SourceRig {
         self.store.crash();
         let sinks: Vec<&str> = self.sinks.iter().map(|(_, id)| id.as_str()).collect();

@@ -50,7 +50,7 @@ impl Maker {
         batches
     }
 
-    /// Builds a batch of these texts, which starts at `offset` of the origin, and advances the
+    /// Builds a batch of these lines, which starts at `offset` in the origin, and advances the
     /// offset past them.
     fn batch(
         &self,

@@ -41,7 +41,7 @@ const LINK_BYTES_MAX: usize = 2048;
 ///
 /// # Errors
 ///
-/// Returns an error if no file system in memory exists, or if it refuses the file.
+/// Returns an error if there is no in-memory file system, or if the file cannot be created in it.
 pub fn create(start: &str) -> io::Result<(PathBuf, File)> {
     if statfs(FOLDER)?.f_type != TMPFS {
         return Err(io::Error::other(format!("{FOLDER} is not in memory")));

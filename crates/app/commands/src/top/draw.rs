@@ -159,7 +159,7 @@ impl Canvas<'_> {
     }
 
     /// Writes the cells of a row. The position of a cell does not depend on the width of other
-    /// texts.
+    /// strings.
     fn cells(
         &mut self,
         y: u16,

@@ -67,8 +67,8 @@ impl Value {
         }
     }
 
-    /// Compares values by their position in the order: numbers descending, texts ascending, unknown
-    /// values last.
+    /// Compares values by their position in the order: numbers descending, strings ascending,
+    /// unknown values last.
     fn order(&self, other: &Value) -> Ordering {
         match (self, other) {
             (Value::None, Value::None) => Ordering::Equal,
@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(sorted(Some(7), false), "b c a");
     }
 
-    /// An inconsistent order, for example with texts that are equal to unknown values, may cause a
-    /// panic.
+    /// An inconsistent order, for example one in which strings are equal to unknown values, may
+    /// cause a panic.
     #[test]
     fn texts_and_statuses_come_before_what_is_not_known() {
         let values = [

@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: u64 = 32 << 20;
 /// Timeout for a start, and for a response of the control socket.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Timeout for a stop. The agent gives up after `shutdown_timeout` (20 s).
+/// Shutdown timeout. The agent gives up after `shutdown_timeout` (20 s).
 const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// Poll interval while waiting.
@@ -83,7 +83,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Restarts the agent when due, and enforces the timeout for a stop. An unexpected exit is an
+    /// Restarts the agent when due, and enforces the shutdown timeout. An unexpected exit is an
     /// error.
     pub fn look(&mut self) -> Result<(), String> {
         let failed = |error: io::Error| format!("cannot query the agent's process: {error}");
@@ -151,7 +151,7 @@ impl Agent {
         };
     }
 
-    /// Waits until the agent runs again, for at most the duration of a stop plus the pause after a
+    /// Waits until the agent runs again, for at most the shutdown timeout plus the pause after a
     /// kill.
     pub fn await_up(&mut self) -> Result<(), String> {
         while !self.is_up() {

@@ -123,8 +123,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the allowed texts, if the schema allows only listed texts. Ignores `null`, which omits
-/// an option.
+/// Returns the allowed strings, if the schema allows only listed strings. Ignores `null`, which
+/// omits an option.
 fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
     let mut texts = Vec::new();
     for leaf in leaves.iter().filter(|leaf| types(leaf) != ["null"]) {

@@ -23,7 +23,7 @@ use super::node::{Data, Node, Scalar, Value};
 /// A check of a text: `Err` is "what is wrong; what to use instead".
 pub type FormatCheck = fn(&str) -> Result<(), String>;
 
-/// Checks of texts, by the name of their `format` in a schema.
+/// Checks for strings, by the name of the `format` in a schema.
 pub type Formats = &'static [(&'static str, FormatCheck)];
 
 /// Formats that apply to every configuration.

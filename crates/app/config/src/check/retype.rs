@@ -9,7 +9,7 @@ use super::super::node::{Data, Node, Value};
 use super::super::scalar::resolve;
 use super::{Checker, accepts, alternatives, types};
 
-/// Turns quoted texts with variables into numbers or booleans where `schema` allows no text.
+/// Turns quoted strings with variables into numbers or booleans where `schema` allows no text.
 pub fn retype(node: &mut Node, schema: &Json) {
     let checker = Checker { root: schema, formats: &[], faults: Vec::new() };
     checker.retype(node, &[schema]);

@@ -235,8 +235,8 @@ fn unused_processes() {
     assert!(warnings[0].contains("no component runs in process `taem`"), "{warnings:?}");
 }
 
-/// A file that a component needs may be created after the start. A warning reports that it is
-/// missing, without the path.
+/// A file that a component needs may be created after the agent starts. A warning reports that it
+/// is missing, without the path.
 #[test]
 fn files_that_cannot_be_read_yet() {
     let folder = tempfile::tempdir().unwrap();

@@ -126,8 +126,8 @@ fn is_group(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(GROUP)
 }
 
-/// Returns whether a line is an exception group without a traceback, because the group was not
-/// raised: `  | ExceptionGroup: two (2 sub-exceptions)`.
+/// Returns whether a line is an exception group that was not raised, which has no traceback: `  |
+/// ExceptionGroup: two (2 sub-exceptions)`.
 fn is_unraised_group(line: &[u8]) -> bool {
     let ends: [&[u8]; 2] = [b" sub-exception)", b" sub-exceptions)"];
     line.starts_with(b"  | ") && ends.iter().any(|end| line.ends_with(end))

@@ -215,7 +215,7 @@ fn mutated_lines_do_not_panic() {
     assert!(found > 0);
 }
 
-/// Number of random texts that both a pattern and the address parser read.
+/// Number of random strings that both a pattern and the address parser read.
 const ADDRESSES: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
 /// Number of mutated lines.

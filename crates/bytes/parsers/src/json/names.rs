@@ -232,7 +232,8 @@ impl Names {
 }
 
 impl Wanted {
-    /// Returns whether to keep a member, because it is listed or nested in a listed member.
+    /// Returns whether to keep a member, which is the case if the member is listed or nested in a
+    /// listed member.
     fn has(&self, full: &str) -> bool {
         self.fields.is_empty() || self.fields.iter().any(|wanted| self.is_below(full, wanted))
     }

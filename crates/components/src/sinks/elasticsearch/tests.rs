@@ -44,7 +44,7 @@ fn encode(batch: &Batch, options: Value) -> Vec<(Value, Value)> {
     lines.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-/// Adds a column of texts. An empty text is absent.
+/// Adds a column of strings. An empty string is absent.
 fn with_column(batch: &mut Batch, name: &str, values: &[&str]) {
     let (mut bytes, mut cells) = (Vec::new(), Vec::new());
     for value in values {

@@ -106,7 +106,7 @@ impl Batcher {
         Some(due(latest, self.last.unwrap_or(front.queued_at), stalled))
     }
 
-    /// Makes all payloads due now.
+    /// Schedules all payloads for immediate delivery.
     pub fn flush(&mut self, now: Instant) {
         for item in &mut self.items {
             (item.hold, item.queued_at) =

@@ -306,8 +306,8 @@ impl Driver {
         }
     }
 
-    /// Returns whether accepted data may still be lost, because the connection is new and there are
-    /// no responses.
+    /// Returns whether accepted data may still be lost. This is the case while the connection is
+    /// new, if the endpoint sends no responses.
     fn is_on_probation(&self, begun: Instant) -> bool {
         self.plan.hello.is_none() && begun.elapsed() < PROBATION
     }

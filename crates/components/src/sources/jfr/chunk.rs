@@ -205,7 +205,7 @@ impl ChunkTail {
         self.grown
     }
 
-    /// Returns whether the header must be reread because it is time, or because `at_once` is set.
+    /// Returns whether the header must be reread: if the interval has elapsed, or `at_once` is set.
     pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
         !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
     }

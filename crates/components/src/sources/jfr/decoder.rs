@@ -19,7 +19,7 @@ use std::ops::{ControlFlow, Range};
 /// Maximum number of stack frames in a log event.
 const FRAMES_MAX: usize = 32;
 
-/// Maximum bytes of a message or path in a log event; longer texts are cut off.
+/// Maximum bytes of a message or path in a log event; longer text is cut off.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// The plan for reading events of a type.

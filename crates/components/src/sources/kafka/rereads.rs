@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Maximum time that the thread waits for records, which is also the maximum delay until it notices
-/// a stop.
+/// shutdown.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of records in a chunk.

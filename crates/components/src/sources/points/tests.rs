@@ -95,7 +95,7 @@ impl Bench {
         all
     }
 
-    /// Returns the texts that are emitted for the period, with their interval.
+    /// Returns the strings that are emitted for the period, with their interval.
     fn flush(&mut self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         while let Some(batch) = self.batch() {

@@ -19,7 +19,7 @@ struct Field<'b> {
 /// Counters for an encoded batch.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Number of texts in which invalid UTF-8 was replaced.
+    /// Number of strings in which invalid UTF-8 was replaced.
     pub replaced: u64,
     /// Number of events in which a field replaced a built-in member.
     pub clashes: u64,

@@ -91,7 +91,7 @@ impl Polling {
         step
     }
 
-    /// Polls a source unless one of its limits makes it wait. Limits do not apply during a stop.
+    /// Polls a source unless one of its limits makes it wait. Limits do not apply during shutdown.
     fn poll_within_limits(&self, slot: &SourceSlot, now: Now) -> Polled {
         if !self.resources.scheduler.is_closing()
             && let Err(pause) = slot.may_read(now.since_start)

@@ -146,8 +146,8 @@ impl Worker {
     }
 
     /// Saves the record of the disk without the entries that are about to be dropped, so that a
-    /// restart after a kill does not count them as damaged. If the disk fails, the next start may
-    /// count them.
+    /// restart after a kill does not count them as damaged. If the disk fails, the restarted agent
+    /// may count them as damaged.
     fn save_without(&self, oldest: &OldestEntries) {
         let mut state = self.buffer.lock();
         let view = &mut state.view;
@@ -340,7 +340,7 @@ impl Worker {
         self.buffer.publish(&state);
     }
 
-    /// Returns whether the thread must exit, because nothing more can be written.
+    /// Returns whether the thread must exit. The thread exits if nothing more can be written.
     fn ends(&self) -> bool {
         let state = self.buffer.lock();
         state.is_closing() && (self.error.is_some() || state.is_durable())

@@ -21,9 +21,9 @@ impl Ledger {
             || !accounts.is_some_and(|accounts| accounts.sinks.iter().any(is_open))
     }
 
-    /// Returns whether a merge transform may count a hold's range, because everything before the
-    /// range is settled or counted. Then neither the snapshot nor the checkpoint that is committed
-    /// with it skips a range.
+    /// Returns whether a merge transform may count a hold's range, that is, whether everything
+    /// before the range is settled or counted. In that case, neither the snapshot nor the
+    /// checkpoint that is committed with it skips a range.
     pub(crate) fn is_next(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);

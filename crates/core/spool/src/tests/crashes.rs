@@ -108,8 +108,8 @@ fn synced_entries_survive_a_crash_after_failed_writes() {
     crash_everywhere(true);
 }
 
-/// A killed agent leaves its writes in the kernel's cache. The entries that the next start returns
-/// are durable.
+/// A killed agent leaves its writes in the kernel's cache. The entries that are read after the
+/// restart are durable.
 #[test]
 fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
     for seed in Seed::of_test_or(0).cases(KILLED) {

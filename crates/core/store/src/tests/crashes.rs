@@ -154,7 +154,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     let run = Run::new(&mut random, folder.path());
     let mut replay = Replay::new(Files::default());
     run.changes.iter().for_each(|change| replay.push(change));
-    // One state after a stop, one after a crash.
+    // One state after shutdown, one state after a crash.
     let cut = run.promises[run.promises.len() - 2].0;
     let mut crashed = Replay::new(Files::default());
     run.changes[..cut].iter().for_each(|change| crashed.push(change));

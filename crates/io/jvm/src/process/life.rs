@@ -124,7 +124,7 @@ impl Life {
         self.body.is_over()
     }
 
-    /// Returns whether the child has exited or is about to exit, because its sockets close first.
+    /// Returns whether the child has exited or is about to exit. Its sockets close before it exits.
     pub fn is_over_soon(&self) -> bool {
         let begin = Instant::now();
         while !self.is_over() && begin.elapsed() < LOOK {

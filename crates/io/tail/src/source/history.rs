@@ -122,8 +122,8 @@ impl History {
         }
     }
 
-    /// Returns whether a rotated file may have unread data, because it is newer than everything
-    /// accounted for with its name, or a missing file may continue in it.
+    /// Returns whether a rotated file may have unread data. This is the case if the file is newer
+    /// than everything accounted for with its name, or if a missing file may continue in it.
     pub(super) fn may_be_unread(
         &self,
         file: &NamedRotation,

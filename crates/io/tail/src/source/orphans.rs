@@ -208,8 +208,8 @@ impl Orphans {
         forget(&late, &*scope.open.store, &cx.info.id);
     }
 
-    /// Counts the unread data of truncated files without a copy during a stop. Their records stay,
-    /// because the agent may find the copies after a restart.
+    /// Counts the unread data of truncated files without a copy during shutdown. Their records
+    /// stay, because the agent may find the copies after a restart.
     pub(super) fn count_all(&mut self, open: &SourceOpen) {
         for orphan in std::mem::take(&mut self.orphans) {
             count_truncated(orphan.name(), orphan.unread(), open);

@@ -1,9 +1,9 @@
-//! Retention of undelivered files that were rotated away: links, copies made during a stop, and
+//! Retention of undelivered files that were rotated away: links, copies made during shutdown, and
 //! their limit.
 //!
 //! A rotated file is *held* until every sink has settled it: by a hard link in `data_dir/held`,
-//! which survives deletion of the file, a stop, `kill -9` and a power loss. If no link can be
-//! created, the open descriptor holds the file, and a stop copies its unsettled data.
+//! which survives deletion of the file, shutdown, `kill -9` and a power loss. If no link can be
+//! created, the open descriptor holds the file, and shutdown copies its unsettled data.
 //!
 //! Active files are never linked, because logrotate skips files with several links. Files that
 //! sinks are about to settle are not linked either, because `gzip` and logrotate's `delaycompress`
@@ -36,7 +36,7 @@ pub(super) struct Retention {
     restored: bool,
     /// End offsets of the copies made during this stop, by file id.
     copied: HashMap<OriginId, u64>,
-    /// Deadline for the copies of a stop.
+    /// Deadline for copies during shutdown.
     deadline: Option<Instant>,
     /// Files that could be neither linked nor copied during this stop.
     unheld: HashSet<OriginId>,
@@ -234,7 +234,7 @@ impl Retention {
         !std::mem::replace(&mut self.restored, true)
     }
 
-    /// Makes the next walk adopt held files again, because their ids could not be saved.
+    /// Requests that the next walk adopt held files again, because their ids could not be saved.
     pub(super) fn restore_again(&mut self) {
         self.restored = false;
     }
@@ -265,25 +265,25 @@ impl Retention {
     }
 }
 
-// During a stop.
+// During shutdown.
 impl Retention {
-    /// Starts a stop, which must make its copies by the deadline.
+    /// Starts shutdown, during which files must be copied by the deadline.
     pub(super) fn begin_stop(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
         self.unheld.clear();
     }
 
-    /// Returns the deadline for the copies of a stop.
+    /// Returns the deadline for copies during shutdown.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Records during a stop that a file was rewritten, so that its content is unread.
+    /// Records during shutdown that a file was rewritten, so that its content is unread.
     pub(super) fn note_rewritten(&mut self, id: OriginId) {
         self.rewritten.insert(id);
     }
 
-    /// Returns a file's unsettled ranges during a stop: everything if the file was rewritten.
+    /// Returns a file's unsettled ranges during shutdown: everything if the file was rewritten.
     pub(super) fn owed(&self, id: OriginId, ledger: &Ledger) -> Option<Owed> {
         let owed = ledger.owed(id)?;
         let is_rewritten = self.rewritten.contains(&id);

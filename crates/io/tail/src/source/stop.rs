@@ -12,10 +12,10 @@ use crate::tail::Tail;
 use millstream_model::{EngineTime, Leftover, OriginId, Owed, Remainder};
 use std::time::Instant;
 
-/// Drop reason for data in deleted files that could not be held during a stop.
+/// Drop reason for data in deleted files that could not be held during shutdown.
 const NOT_HELD: &str = "deleted_undelivered";
 
-/// The parts of the source that change during a stop.
+/// The parts of the source that change during shutdown.
 pub(super) struct Stop<'a> {
     pub scope: &'a Scope,
     pub files: &'a mut Tails,

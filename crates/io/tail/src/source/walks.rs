@@ -46,7 +46,7 @@ impl Walks {
         now - last >= if self.is_requested { self.pause } else { interval.max(self.pause) }
     }
 
-    /// Makes a walk due after the pause.
+    /// Requests a walk after the pause.
     pub(super) fn request(&mut self) {
         self.is_requested = true;
     }
@@ -84,7 +84,7 @@ impl Walks {
         self.is_searched = false;
     }
 
-    /// Makes a check of changed names due after the pause.
+    /// Requests a check of changed names after the pause.
     pub(super) fn request_check(&mut self) {
         self.is_check_requested = true;
     }

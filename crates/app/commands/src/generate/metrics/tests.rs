@@ -48,7 +48,7 @@ fn points_of_lines(packet: &[u8]) -> Vec<Point> {
     text.split('\n').map(point).collect()
 }
 
-/// Parses the msgpack subset used here: arrays of arrays of texts.
+/// Parses the msgpack subset used here: arrays of arrays of strings.
 fn points_of_msgpack(packet: &[u8]) -> Vec<Point> {
     let mut left = &packet[3..];
     let mut take = |count: usize| left.split_off(..count).unwrap();

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A packer that joins the payloads' texts into a body and splits a body between its letters.
+/// A packer that joins the payloads' strings into a body and splits a body between its letters.
 #[derive(Default)]
 struct Letters {
     packed: Arc<AtomicUsize>,
@@ -249,7 +249,7 @@ impl Rig {
         }
     }
 
-    /// Delivers the texts and waits until they are settled.
+    /// Delivers the strings and waits until they are settled.
     async fn bring(&mut self, texts: &[&str]) {
         for text in texts {
             self.deliver(text).await;

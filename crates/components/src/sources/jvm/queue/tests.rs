@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Time for which a thread that should wait is watched.
 const WATCH: Duration = Duration::from_millis(50);
 
-/// Returns a chunk of events with texts of these lengths.
+/// Returns a chunk of events with strings of these lengths.
 fn chunk(lengths: &[usize]) -> Chunk {
     let mut bytes = Vec::new();
     for len in lengths {

@@ -23,8 +23,8 @@ impl Polling {
         self.set_waits(source, if feeder_waits { downstream } else { sinks });
     }
 
-    /// Returns whether a sink waits until the events in its feed are settled, because the feed is
-    /// full or because the sink's input ends only then.
+    /// Returns whether a sink waits until the events in its feed are settled. A sink waits if the
+    /// feed is full, or if the sink's input ends only then.
     fn feeder_waits(&self, fed: &Fed) -> bool {
         fed.feed.is_full() || self.resources.until_eof && self.is_ending(fed)
     }

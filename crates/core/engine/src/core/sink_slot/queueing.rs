@@ -33,8 +33,7 @@ impl SinkSlot {
         source.traits.overflows || self.takes_all(source)
     }
 
-    /// Returns whether a source waits only for the disk buffer, and never because the queue is
-    /// full.
+    /// Returns whether a source never waits for a full queue, but only for the disk buffer.
     pub fn takes_all(&self, source: &SourceSlot) -> bool {
         let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
         let drops = self.buffer.when_full != WhenFull::Block;

@@ -399,7 +399,7 @@ fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
 }
 
 /// The agent stops right after the first read of the file; the file is copied and truncated before
-/// the next start.
+/// the agent restarts.
 #[test]
 fn a_file_read_only_once_continues_in_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -567,7 +567,7 @@ fn an_overwritten_copy_is_not_read_from_the_middle() {
 }
 
 /// The agent is killed before the first checkpoint of a file, and the file is compressed before the
-/// next start.
+/// agent restarts.
 #[test]
 fn lines_of_a_compressed_file_keep_their_ids_if_only_the_head_was_saved() {
     for count in [3, 200] {

@@ -35,7 +35,7 @@ fn row(offset: u64, text: &str) -> (u64, String) {
 }
 
 /// Delivers a batch to some of its sinks. For the other sinks, the batch stays in flight until the
-/// next start.
+/// agent restarts.
 fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     let others = batch.sinks - sinks(to);
     let hold = |segment: &millstream_model::Segment| {

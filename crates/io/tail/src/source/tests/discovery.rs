@@ -231,8 +231,8 @@ fn data_truncated_before_it_was_read_is_counted() {
     assert_eq!(fixture.dropped("truncated_unread"), 1);
 }
 
-/// Unread data is also counted if the agent stops before it has seen the truncation. The next start
-/// reads the new content. The file may be closed because of the limit on open files.
+/// Unread data is also counted if the agent stops before it has seen the truncation. The restarted
+/// agent reads the new content. The file may be closed because of the limit on open files.
 #[test]
 fn data_truncated_just_before_a_stop_is_counted() {
     for is_closed in [false, true] {

@@ -10,7 +10,7 @@ fn fixture() -> Fixture {
     Fixture::new(json!({ "idle_files_max": 0 }), &["out"])
 }
 
-/// Reads everything, and returns the texts once `files` files are finished.
+/// Reads everything, and returns the lines once `files` files are finished.
 fn finish(fixture: &mut Fixture, files: usize) -> Vec<String> {
     let mut texts = fixture.read_texts();
     for _ in 0..100 {
@@ -25,7 +25,7 @@ fn finish(fixture: &mut Fixture, files: usize) -> Vec<String> {
     panic!("{finished} of {files} files are finished, {open} are not");
 }
 
-/// Returns the texts that are read until shortly after the next walk.
+/// Returns the lines that are read until shortly after the next walk.
 fn after_walk(fixture: &mut Fixture) -> Vec<String> {
     let mut texts = fixture.read_texts();
     fixture.rig.advance(crate::source::WALK_INTERVAL);

@@ -59,8 +59,8 @@ fn the_last_event_of_a_file_is_never_lost() {
     assert_eq!(fixture.read_texts(), [TRACE.trim_end()]);
 }
 
-/// Files in GBK and UTF-16: texts are UTF-8, offsets count bytes of the file, and reading resumes
-/// at the right byte.
+/// Files in GBK and UTF-16: text is UTF-8, offsets count bytes of the file, and reading resumes at
+/// the right byte.
 #[test]
 fn offsets_of_encoded_files_count_raw_bytes() {
     let gbk = |text: &str| match text {
@@ -232,7 +232,7 @@ fn line_ends_within_events_are_line_feeds() {
     }
 }
 
-/// Returns the texts that are read within about this many seconds.
+/// Returns the lines that are read within about this many seconds.
 fn texts_within(fixture: &mut Fixture, seconds: u64) -> Vec<String> {
     let end = fixture.rig.now.since_start + Duration::from_secs(seconds);
     let mut texts = Vec::new();

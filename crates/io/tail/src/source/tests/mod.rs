@@ -116,7 +116,7 @@ impl Fixture {
         batches.iter().flat_map(lines).collect()
     }
 
-    /// Returns all lines as texts, and delivers them to every sink.
+    /// Returns all lines as strings, and delivers them to every sink.
     pub fn read_texts(&mut self) -> Vec<String> {
         texts(&self.read())
     }
@@ -169,7 +169,7 @@ pub fn texts(lines: &[Line]) -> Vec<String> {
     lines.iter().map(|line| String::from_utf8_lossy(&line.text).into_owned()).collect()
 }
 
-/// Returns the selected lines of a batch as texts.
+/// Returns the selected lines of a batch as strings.
 pub fn texts_of(batch: &Batch) -> Vec<String> {
     texts(&lines(batch))
 }

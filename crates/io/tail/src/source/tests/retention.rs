@@ -149,7 +149,7 @@ fn a_file_that_cannot_be_linked_is_copied_at_a_stop() {
     let lines = free(&mut fixture);
     assert_eq!(texts(&lines), ["3", "4", "unfinished"]);
     assert!(lines.iter().all(|line| line.file_id == before[0].file_id && line.offset >= 4000));
-    // After a crash before the commit, the next start rereads the copy.
+    // After a crash before the commit, the restarted agent rereads the copy.
     fixture.restart(false);
     assert_eq!(texts(&free(&mut fixture)), ["3", "4", "unfinished"]);
     fixture.rig.commit();
@@ -276,7 +276,7 @@ fn a_held_file_with_its_own_path_is_read_once() {
     assert!(held(&fixture).is_empty());
 }
 
-/// In-flight data of a dropped file is counted as lost if it is not delivered before a stop.
+/// In-flight data of a dropped file is counted as lost if it is not delivered before shutdown.
 #[test]
 fn in_flight_data_of_a_dropped_file_is_counted_at_a_stop() {
     let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);

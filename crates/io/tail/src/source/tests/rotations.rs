@@ -239,7 +239,8 @@ fn a_generation_next_to_its_old_compressed_form_is_read_once() {
     assert_eq!(settle(&mut fixture), ["1"]);
 }
 
-/// The agent is killed while a generation is being compressed; the next start finds and reads it.
+/// The agent is killed while a generation is being compressed; the restarted agent finds and reads
+/// it.
 #[test]
 fn an_incomplete_generation_is_read_after_another_crash() {
     let mut fixture = begun("0\n");

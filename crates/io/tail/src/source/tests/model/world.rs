@@ -8,7 +8,7 @@ use millstream_model::{OriginRecord, OriginStore, Outcome, SinkIndex, Source};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Time limit for copies at a stop, longer than any copy takes.
+/// Time limit for copies during shutdown, longer than any copy takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Pauses after which nothing is pending: compressed files are treated as complete, quiet files are
