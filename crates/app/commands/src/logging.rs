@@ -39,7 +39,7 @@ const SAMPLE_BYTES_MAX: usize = 200;
 const WINDOW: Duration = Duration::from_secs(10);
 /// Number of lines written per call site and window.
 const WINDOW_LINES_MAX: u32 = 5;
-/// Maximum number of call sites with an open window; the others share one.
+/// Maximum number of call sites with an open window; all other call sites share one window.
 const WINDOWS_MAX: usize = 1024;
 /// Maximum time that a flush waits for a writer, which may be stuck.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -211,7 +211,7 @@ fn run(args: &RecordArgs) -> Result<(), Failure> {
     }
     let target = args.target(matches!(task, Task::Live(_))).map_err(Failure::usage)?;
     let client = args.agent.client().map_err(|status| Failure(status, None))?;
-    // The thread of the runtime receives signals while this one writes.
+    // The runtime's thread receives signals while this thread writes.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime

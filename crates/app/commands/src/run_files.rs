@@ -1,9 +1,10 @@
 //! The files of runs in the data folder.
 //!
 //! Each run has a file `run-TIME.rings`, or a link to a file in memory while it runs, see
-//! [`memory`]. A run holds a lock on its file, so that others can tell whether it is still running.
-//! The next run removes the files of runs that ended in an orderly way, and all but the newest two
-//! files of runs that died. Of the remaining files, those in memory are moved to disk.
+//! [`memory`]. A run holds a lock on its file, so that other processes can tell whether the run is
+//! still active. The next run removes the files of runs that ended in an orderly way, and all but
+//! the newest two files of runs that died. Of the remaining files, those in memory are moved to
+//! disk.
 
 pub mod memory;
 
@@ -117,8 +118,8 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Removes the files that are no longer needed, and moves the others to disk, including files
-    /// of data folders that no agent uses anymore.
+    /// Removes the files that are no longer needed, and moves all other files to disk, including
+    /// files of data folders that no agent uses anymore.
     pub fn clean(&self) {
         remove(&self.useless);
         self.kept.iter().for_each(|path| leave_memory(path));

@@ -92,7 +92,7 @@ fn run(args: &TapArgs, client: &Client) -> Result<u8, (u8, String)> {
         return Err((USAGE, too_long(args)));
     }
     let failed = |error: io::Error| (FAILED, error.to_string());
-    // A thread receives signals while this one waits for a reader of its output.
+    // A separate thread receives signals while this thread waits for a reader of its output.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(failed)?;

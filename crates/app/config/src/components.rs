@@ -170,7 +170,7 @@ fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) 
     Fault::new(&node.place, what, advice)
 }
 
-/// Parses the valid entries of `inputs`. The schema check reports the others.
+/// Parses the valid entries of `inputs`. The schema check reports invalid entries.
 fn inputs(node: &Node) -> Vec<Input> {
     let items = node.get("inputs").map(Node::items).unwrap_or_default();
     let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));

@@ -84,7 +84,7 @@ pub struct TestInput {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub file: String,
-    /// Time between the previous input and this one.
+    /// Time between the previous input and this input.
     #[serde(default = "at_once")]
     pub after: Interval,
 }

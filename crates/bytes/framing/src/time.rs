@@ -47,7 +47,7 @@ impl TimeSpec {
         }
     }
 
-    /// Compiles the formats. Returns the first format and the others.
+    /// Compiles the formats. Returns the first format and the remaining formats.
     fn compiled(&self) -> Result<(Format, Vec<Format>), SpecError> {
         let zone = self.timezone.as_deref().map(zone).transpose();
         let zone = zone.map_err(|message| ("/timezone", message))?;

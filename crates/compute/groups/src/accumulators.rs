@@ -183,8 +183,9 @@ fn of_floats(merge: impl Fn(f64, f64) -> f64) -> impl Fn(u64, u64) -> u64 {
     move |one, other| merge(f64::from_bits(one), f64::from_bits(other)).to_bits()
 }
 
-/// Adds two sums. If one of them is NaN, the result is the other one. If they are infinities with
-/// opposite signs, the result is positive infinity. The order of the arguments does not matter.
+/// Adds two sums. If one of the sums is NaN, the result is the other sum. If they are infinities
+/// with opposite signs, the result is positive infinity. The order of the arguments does not
+/// matter.
 #[inline(always)]
 fn sum(one: f64, other: f64) -> f64 {
     let sum = one + other;

@@ -386,7 +386,7 @@ impl Shard {
             let (key, next) = (context.key.take(), context.next);
             if let Some(key) = key {
                 self.index.remove(self.hash_of(&key), at);
-                // The last context in the list is the one that was added first.
+                // The last context in the list was added first.
                 if next == NONE && !key.is_canonical() {
                     let canonical = key.canonical_text(&mut self.scratch[0]);
                     self.sorted.remove(self.hashing.of(&key.header(), key.name(), canonical), at);

@@ -72,7 +72,7 @@ struct Slice {
 
 impl Slices {
     /// Adds a slice. A slice without samples keeps only its time, so that the slices of a quiet
-    /// agent do not displace others.
+    /// agent do not displace slices with samples.
     fn push(&mut self, mut profile: RawProfile, now: Instant) {
         if profile.stacks.is_empty() {
             (profile.threads, profile.modules) = (Vec::new(), Vec::new());

@@ -105,7 +105,8 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Returns whether the template contains fields, whose values may be controlled by others.
+    /// Returns whether the template contains fields. Whoever writes the log lines may control field
+    /// values.
     pub fn has_field(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))
     }

@@ -43,7 +43,7 @@ const LET_GO_POLL: Duration = Duration::from_millis(50);
 
 /// A running topology. A reload replaces it.
 pub(crate) struct Core {
-    /// Number of topologies before this one.
+    /// Number of topologies before this topology.
     generation: u64,
     resources: Arc<Resources>,
     nodes: Arc<Nodes>,
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// Returns the number of topologies before this one.
+    /// Returns the number of topologies before this topology.
     pub fn generation(&self) -> u64 {
         self.generation
     }

@@ -40,7 +40,7 @@ impl CutSet {
 /// A ticket's share of the load at the cuts on its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim {
-    /// The batch's sinks. The ticket counts at the cuts that lead to one of them.
+    /// The batch's sinks. The ticket counts at the cuts upstream of these sinks.
     pub sinks: SinkSet,
     /// Bytes that the ticket takes from other data: the block, and the memory for the chain's
     /// output.
@@ -102,7 +102,7 @@ pub(crate) struct Cut {
     pub node: NodeIndex,
     /// The sinks after the cut.
     pub downstream: SinkSet,
-    /// The source's cuts that lead to this one.
+    /// The source's cuts upstream of this cut.
     pub upstream: CutSet,
     /// Whether every sink after the cut drops events when it is full. The cut then drops events
     /// too.

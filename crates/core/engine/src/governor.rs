@@ -1,9 +1,9 @@
 //! The memory governor, which keeps the process's memory below `limits.memory`.
 //!
-//! Most parts of the agent declare how much memory they may take. The governor is for the others,
-//! such as series, the allocator, and a runtime's heap. It measures the resident memory, and above
-//! the high water mark it asks every part to take less. Sources get a smaller grant, components
-//! keep nothing new, and the runtime's host is called to collect garbage.
+//! Most parts of the agent declare how much memory they may take. The governor is for all other
+//! parts, such as series, the allocator, and a runtime's heap. It measures the resident memory, and
+//! above the high water mark it asks every part to take less. Sources get a smaller grant,
+//! components keep nothing new, and the runtime's host is called to collect garbage.
 
 use millstream_model::snapshot::MemorySnapshot;
 use millstream_model::{Grant, MemoryPressure, Pressure};
@@ -217,7 +217,7 @@ impl Governor {
             self.state.times_high.fetch_add(1, Ordering::Relaxed);
         }
         let is_due = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
-        // If a log line reported the start, another one reports the end.
+        // If a log line reported the start, another log line reports the end.
         if (is_high && is_due) || (!is_high && self.is_logged_high) {
             self.is_logged_high = is_high;
             self.logged = is_high.then_some(now).or(self.logged);

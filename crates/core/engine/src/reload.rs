@@ -201,7 +201,7 @@ fn unseal(core: &Core) {
     }
 }
 
-/// Closes removed sources, and passes their new sinks to the others.
+/// Closes removed sources, and passes the new sinks to the remaining sources.
 fn change_over(old: &Core, next: &Core) {
     for gone in old.sources().iter() {
         if next.sources().iter().any(|slot| slot.is_same(gone)) {

@@ -106,8 +106,8 @@ impl Scheduler {
     /// Waits for the next job; `None` if the scheduler is stopped. `now` reads the engine's clock.
     /// `known` is the generation of the topology that the worker uses.
     ///
-    /// One of the waiting workers leads, and wakes up for the next timer. The others keep sleeping,
-    /// so that an idle agent wakes one thread per tick instead of all threads.
+    /// One of the waiting workers leads, and wakes up for the next timer. The other workers keep
+    /// sleeping, so that an idle agent wakes one thread per tick instead of all threads.
     pub fn wait(&self, known: &mut u64, now: impl Fn() -> EngineTime) -> Option<Woken> {
         let mut state = self.lock();
         loop {

@@ -115,7 +115,7 @@ impl Life<'_> {
         }
     }
 
-    /// Switches to another topology, or stays if the other one cannot be opened.
+    /// Switches to another topology, or keeps the current topology if the other cannot be opened.
     async fn reload(&mut self) {
         if !self.pause().await {
             return;

@@ -3,7 +3,7 @@
 //!
 //! A chain is cut at serial and offload transforms. A ticket runs in *steps*, from the source or a
 //! cut to the next cuts and sinks; steps after different cuts may run at once. A sink is done when
-//! every cut that leads to it has been passed by the ticket.
+//! the ticket has passed every cut upstream of the sink.
 
 use crate::cut::{Claim, Cut, CutSet};
 use crate::index::{CutIndex, LaneIndex, NodeIndex, SourceIndex};
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct TicketNumber(u64);
 
 impl TicketNumber {
-    /// Returns the number after this one.
+    /// Returns the next number.
     pub fn next(self) -> TicketNumber {
         TicketNumber(self.0 + 1)
     }
 
-    /// Returns how many tickets come before this one.
+    /// Returns how many tickets come before this ticket.
     pub fn get(self) -> u64 {
         self.0
     }

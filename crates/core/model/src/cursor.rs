@@ -1,8 +1,8 @@
 //! Read positions in an origin: a single cursor, unless the sinks are at different positions.
 //!
 //! After a restart, each sink resumes from its checkpoint. A blocked sink is *detached*: it keeps a
-//! cursor at the position where it stopped while the others continue. An abandoned range is reread.
-//! Each of these cases is a cursor over the same origin, and cursors that meet merge.
+//! cursor at the position where it stopped while the other sinks continue. An abandoned range is
+//! reread. Each of these cases is a cursor over the same origin, and cursors that meet merge.
 
 use crate::ledger::Reread;
 use crate::sinkset::{SinkIndex, SinkSet};
@@ -85,7 +85,7 @@ impl Cursors {
     /// range after a missing one.
     ///
     /// A cursor that waits only for `blocked` sinks is split first: the blocked sinks keep a
-    /// separate cursor, and the others continue. Cursors at `end` have nothing to read and are
+    /// separate cursor, and the other sinks continue. Cursors at `end` have nothing to read and are
     /// skipped.
     pub fn choose(&mut self, ready: SinkSet, blocked: SinkSet, end: Option<u64>) -> Option<Choice> {
         self.detach(ready, blocked);

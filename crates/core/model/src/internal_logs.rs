@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 1 << 20;
 /// Record levels, the most severe first.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// Returns the index of a level in [`LEVELS`]; an unknown level sorts after all others.
+/// Returns the index of a level in [`LEVELS`]; an unknown level sorts after all known levels.
 fn place(level: &str) -> usize {
     LEVELS.iter().position(|name| *name == level).unwrap_or(LEVELS.len())
 }
@@ -67,7 +67,7 @@ impl Queue {
         records.push_back(record.clone());
     }
 
-    /// Starts to queue only records up to level index `least`, and removes the others.
+    /// Starts to queue only records up to level index `least`, and removes all other records.
     fn limit(&self, least: usize) {
         self.least.store(least, Relaxed);
         let (records, bytes) = &mut *self.waiting.lock();

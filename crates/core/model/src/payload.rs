@@ -109,7 +109,7 @@ impl Payload {
         })
     }
 
-    /// Appends a payload that will be settled together with this one.
+    /// Appends a payload that will be settled together with this payload.
     pub fn join(&mut self, mut other: Payload) {
         self.parts.append(&mut other.parts);
         self.events += other.events;

@@ -87,7 +87,7 @@ pub struct ComponentSnapshot {
     /// Progress of each sink; only for a source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<SinkProgress>,
-    /// Ids of the components that read from this one.
+    /// Ids of the components that read from this component.
     pub readers: Vec<String>,
     /// Seconds that a source waited for a component's capacity or continued without that component,
     /// by component id; [`WAITS_FOR_MEMORY`] for the memory grant.

@@ -30,8 +30,9 @@ pub trait Source: Send {
 
     /// Replaces the sinks, given with their ids, because of a reload. The next poll is the first to
     /// use the new sinks. Remaining sinks keep their index and id; the ledger has forgotten the
-    /// others. A source that can read data twice gives each new sink a cursor and an account in the
-    /// ledger. Other sources do nothing, and a new sink gets only the data read after the change.
+    /// removed sinks. A source that can read data twice gives each new sink a cursor and an account
+    /// in the ledger. Other sources do nothing, and a new sink gets only the data read after the
+    /// change.
     fn set_sinks(&mut self, _: &[(SinkIndex, String)]) {}
 
     /// Stops reading, because the agent stops (`for_good`), or a reload removes or replaces the
@@ -181,7 +182,7 @@ pub struct SourceCx<'a> {
     pub sinks: SinkSet,
     /// The sinks with capacity for more data.
     pub ready: SinkSet,
-    /// Sinks that have lacked capacity for so long that the others continue without them.
+    /// Sinks that have lacked capacity for so long that the other sinks continue without them.
     pub blocked: SinkSet,
     /// Sinks whose disk buffers have capacity for data from a source that [`Source::overflows`]
     /// although its data could wait.

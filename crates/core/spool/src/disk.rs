@@ -94,7 +94,8 @@ impl Folder {
                 Ok(Locked::By(process)) => {
                     return Err(SpoolError::InUse { folder: path.display().to_string(), process });
                 }
-                // The other process removed the lock file, or the folder, after this one opened it.
+                // The other process removed the lock file, or the folder, after this process opened
+                // the lock file.
                 Ok(Locked::Removed) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(error)),

@@ -93,7 +93,7 @@ impl Totals {
 pub struct Position {
     /// Position of the entry's first byte in the file.
     pub at: u64,
-    /// Number of entries before this one.
+    /// Number of entries before this entry.
     pub ordinal: u64,
     /// Number of events before this entry.
     pub events: u64,

@@ -46,7 +46,7 @@ pub const SEGMENT_FORMAT: u32 = format::VERSION;
 pub struct EntryNumber(pub u64);
 
 impl EntryNumber {
-    /// Returns the number after this one.
+    /// Returns the next number.
     pub fn next(self) -> EntryNumber {
         EntryNumber(self.0.saturating_add(1))
     }
@@ -144,7 +144,7 @@ impl Default for SpoolOptions {
 /// The files alone cannot reveal that the last files are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolRecord {
-    /// Entries before this one are delivered.
+    /// Entries before this number are delivered.
     pub settled: EntryNumber,
     /// Number after the last entry that the record counts. The files may contain later entries too.
     pub end: EntryNumber,

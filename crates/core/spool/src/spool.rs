@@ -95,7 +95,7 @@ pub struct Spool {
     disk: Box<dyn SpoolDisk>,
     options: SpoolOptions,
     segments: VecDeque<Segment>,
-    /// Entries before this one are delivered.
+    /// Entries before this number are delivered.
     settled: EntryNumber,
     /// A number greater than the number of every durable entry.
     after_durable: EntryNumber,

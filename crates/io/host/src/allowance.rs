@@ -3,8 +3,8 @@
 use crate::files;
 use std::path::{Component, Path, PathBuf};
 
-/// Values at or above this one mean no limit, because cgroup v1 reports about 2^63 for an unlimited
-/// group.
+/// Values at or above this value mean no limit, because cgroup v1 reports about 2^63 for an
+/// unlimited group.
 const NO_LIMIT_FROM: u64 = 1 << 60;
 
 /// Returns this process's memory limit in bytes: the lowest limit of its control group and that

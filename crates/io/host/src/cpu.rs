@@ -11,7 +11,7 @@ const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "so
 /// Guest time modes. The times in `user` and `nice` include them.
 const GUESTS: [&str; 2] = ["user", "nice"];
 
-/// Minimum number of times per CPU. Older kernels omit the others.
+/// Minimum number of times per CPU. Older kernels omit the remaining times.
 const TIMES_MIN: usize = 4;
 const TIMES: usize = MODES.len() + GUESTS.len();
 

@@ -48,9 +48,9 @@ pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount>
     choose(mounts.into_iter().flatten(), wanted)
 }
 
-/// Chooses one mount per file system. If several mounts have the same point, the last one hides the
-/// others. If several mounts have the same file system, the mount with the shortest folder path
-/// wins, then the mount with the shortest mount point.
+/// Chooses one mount per file system. If several mounts have the same point, the last mount hides
+/// the other mounts. If several mounts have the same file system, the mount with the shortest
+/// folder path wins, then the mount with the shortest mount point.
 fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Mount> {
     let visible: BTreeMap<PathBuf, Mount> =
         mounts.map(|mount| (mount.point.clone(), mount)).collect();

@@ -161,7 +161,7 @@ fn parse_failures(memory: Memory<'_>, answer: &[u8], rules: usize) -> Checked<Ve
 }
 
 /// Parses a failure. `message` is the message of the previous failure, and is replaced by the
-/// message of this one.
+/// message of this failure.
 fn parse_failure(
     memory: Memory<'_>,
     entry: &[u8],

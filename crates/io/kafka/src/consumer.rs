@@ -280,7 +280,7 @@ impl Consumer {
     }
 
     /// Starts to read partitions at these offsets. If the group rebalances cooperatively, the
-    /// partitions are read in addition to others, otherwise instead of them.
+    /// partitions are read in addition to the current partitions, otherwise instead of them.
     ///
     /// # Errors
     /// Returns an error if the group is in another state.

@@ -14,8 +14,8 @@ use rustix::net::sockopt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Maximum number of packets read from a connection per turn, so that it does not starve the
-/// others.
+/// Maximum number of packets read from a connection per turn, so that it does not starve other
+/// connections.
 const PACKETS_MAX: usize = 64;
 
 /// A connection and the parser state of its stream.

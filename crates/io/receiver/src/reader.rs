@@ -26,10 +26,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum number of receive rounds per socket before the others get a turn.
+/// Maximum number of receive rounds per socket before the next socket gets a turn.
 const ROUNDS_MAX: usize = 8;
 
-/// Maximum number of connections accepted per socket before the others get a turn.
+/// Maximum number of connections accepted per socket before the next socket gets a turn.
 const ACCEPTS_MAX: usize = 64;
 
 /// Maximum number of accept turns per socket during a pause, which is enough for a full backlog.

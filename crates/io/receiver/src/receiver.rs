@@ -56,8 +56,8 @@ impl Receiver {
     /// until [`Receiving::resume`].
     ///
     /// # Errors
-    /// Returns the error for the first address that could not be opened; the others are closed
-    /// again.
+    /// Returns the error for the first address that could not be opened; the other addresses are
+    /// closed again.
     pub fn open(listen: &[Listen], options: &Options) -> Result<Receiver, BindError> {
         let mut sets = Vec::new();
         for (index, entry) in listen.iter().enumerate() {

@@ -141,7 +141,7 @@ impl FinishedFiles {
         let file = self.files.remove(&inode)?;
         self.path_bytes -= file.path_bytes();
         let key = hash(&file.path);
-        // Another file may have replaced this one at its path.
+        // Another file may have replaced this file at its path.
         if self.by_path.get(&key) == Some(&inode) {
             self.by_path.remove(&key);
         }

@@ -127,7 +127,7 @@ impl Fingerprints {
         self.fingerprints.back().copied().unwrap_or_default()
     }
 
-    /// Adds a fingerprint if its offset is beyond all others.
+    /// Adds a fingerprint if its offset is beyond the offsets of all other fingerprints.
     pub fn add(&mut self, fingerprint: Fingerprint) {
         if fingerprint.end > self.last().end {
             self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));

@@ -124,8 +124,8 @@ impl CreatedFiles {
         replaced
     }
 
-    /// Forgets the files that are present. The deletion or renaming of the other files has not been
-    /// reported yet.
+    /// Forgets the files that are present. The remaining files were deleted or renamed, which has
+    /// not been reported yet.
     fn keep_absent(&mut self) {
         self.files.retain(|path, _| path.symlink_metadata().is_err());
         if self.files.len() > CREATED_MAX {

@@ -184,7 +184,7 @@ pub(crate) async fn dial(
     silence: Duration,
 ) -> Result<RecordedStream, ConnectError> {
     let found: Vec<_> = lookup_host(host).await.map_err(ConnectError::Resolve)?.collect();
-    // An address that swallows packets must leave time for the others.
+    // An address that swallows packets must leave time for the other addresses.
     let share = within / u32::try_from(found.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address").into();
     for peer in found {

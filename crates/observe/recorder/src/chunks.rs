@@ -178,7 +178,7 @@ impl<'m, W: Word> Appender<'m, W> {
         }
     }
 
-    /// Releases the chunk and takes another one. Returns whether a chunk was available.
+    /// Releases the chunk and takes another chunk. Returns whether a chunk was available.
     #[cold]
     pub fn renew(&self, pool: &Pool<'m, W>, thread: &OsThread) -> bool {
         self.release();

@@ -146,7 +146,7 @@ pub fn batch_stage(timer: Timer, component: &Subject, rows: usize, bytes: usize)
     timer.end(EventKind::BatchStage, || component.reference(), own);
 }
 
-/// Records that a component waited for another one to have capacity. `waits` is a
+/// Records that a component waited for another component to have capacity. `waits` is a
 /// [`Subject::component_with`].
 pub fn wait_for_capacity(timer: Timer, waits: &Subject, bytes: usize) {
     timer.end(EventKind::WaitForCapacity, || waits.reference(), || [bytes as u64]);

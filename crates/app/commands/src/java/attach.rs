@@ -47,9 +47,9 @@ pub enum AttachError {
     NoJar(PathBuf),
     /// The command line is wrong.
     Usage(String),
-    /// The JVM does not listen.
+    /// The JVM did not start listening in time.
     Refused,
-    /// The JVM listens, but does not respond.
+    /// The JVM listens, but did not respond in time.
     Silent,
     /// The process exited meanwhile.
     Ended,

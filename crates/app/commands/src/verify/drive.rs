@@ -26,7 +26,7 @@ const ROTATE_MS: Range<u64> = 150..350;
 /// Shortest time between two exits of the agent, and the random part added to it, in milliseconds.
 const END_MS: Range<u64> = 500..2000;
 
-/// One exit in this many is caused by SIGTERM, the others by SIGKILL.
+/// One exit in this many is caused by SIGTERM, all other exits by SIGKILL.
 const TERM_ONE_IN: u64 = 4;
 
 /// Longest downtime after a kill, in milliseconds.

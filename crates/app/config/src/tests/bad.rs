@@ -23,7 +23,8 @@ fn sink(keys: &str) -> Vec<String> {
     ))
 }
 
-/// Misspelled keys get a suggestion, others the list of keys; a misspelled key is not also missing.
+/// The error for a misspelled key suggests the right key, and the error for any other key lists all
+/// keys; a misspelled key is not also missing.
 #[test]
 fn unknown_keys() {
     assert_eq!(
@@ -463,7 +464,7 @@ fn given_twice() {
     );
 }
 
-/// An unset variable is one error; the hole causes no others.
+/// An unset variable is one error; the missing value causes no additional errors.
 #[test]
 fn unset_variables() {
     let unset = "is not set; set it, or use ${";

@@ -11,7 +11,8 @@ fn blocks(language: &str) -> Vec<&'static str> {
     parts.collect()
 }
 
-/// The last YAML example is invalid and produces exactly the printed errors; the others are valid.
+/// The last YAML example is invalid and produces exactly the printed errors; all other examples are
+/// valid.
 #[test]
 fn examples() {
     let examples = blocks("yaml");

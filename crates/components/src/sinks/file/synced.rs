@@ -110,7 +110,8 @@ impl SyncedFiles {
     }
 
     /// Rejects a file that is already written under another name. Otherwise, after a crash, each
-    /// name would be truncated to a different length, and events of the other would be lost.
+    /// name would be truncated to a different length, and events written under the other name would
+    /// be lost.
     pub fn refuse_second_name(&self, path: &str, file: &Synced) -> io::Result<()> {
         let (device, inode) = (file.device, file.inode);
         let of_file =
@@ -151,8 +152,8 @@ fn set_aside(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for appending. Truncates the file if it is the one in `torn`. Sets an incomplete
-/// file aside if it is neither the one in `torn` nor the one in `ours`.
+/// Opens a file for appending. Truncates the file if `torn` is a record of it. Sets an incomplete
+/// file aside if neither `torn` nor `ours` is a record of it.
 pub fn open_whole(
     path: &Path,
     compression: Compression,

@@ -1,6 +1,6 @@
 //! The lane for a sink whose events need no order and whose endpoint returns a result for each
 //! event. Several requests are in flight, events that were not accepted are resent without the
-//! others, and payloads are settled oldest first.
+//! accepted events, and payloads are settled oldest first.
 //!
 //! The number of requests in flight adapts to the endpoint, see [`Concurrency`]. A response counts
 //! only if it is complete. Otherwise the request is in doubt, and the same request is resent.
@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// Maximum number of unsettled batches per request that may be in flight. The oldest batch may wait
-/// for one event while others are delivered.
+/// for one event while other events are delivered.
 const BATCHES_PER_REQUEST: usize = 8;
 
 /// A packer for an endpoint that returns a result for each event.

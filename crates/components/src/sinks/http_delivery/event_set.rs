@@ -15,7 +15,7 @@ impl EventSet {
         EventSet { ranges }
     }
 
-    /// Adds an event after all others.
+    /// Adds an event after all existing events.
     pub fn push(&mut self, event: u32) {
         match self.ranges.last_mut() {
             Some(last) if last.end == event => last.end += 1,

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 /// more.
 pub const SERIES_MAX: usize = 100_000;
 
-/// Maximum number of series whose reasons are kept; the others have [`OTHER_REASON`].
+/// Maximum number of series whose reasons are kept; all other series have [`OTHER_REASON`].
 const REASONS_MAX: usize = 10_000;
 
 /// Reason for series beyond [`REASONS_MAX`].

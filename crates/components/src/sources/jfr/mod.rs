@@ -200,8 +200,8 @@ impl JfrSource {
         self.chunks.push((key, chunk));
     }
 
-    /// Reads from the chunks in turn: first from chunks that have grown, then from the others one
-    /// by one, so that the constant pools of only a few chunks are in memory.
+    /// Reads from the chunks in turn: first from chunks that have grown, then from the other chunks
+    /// one by one, so that the constant pools of only a few chunks are in memory.
     fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
         let mut waits = false;
         let mut progress = false;

@@ -37,7 +37,7 @@ impl Built {
         self.spec.interval_ms > 0
     }
 
-    /// Takes the collector. Compiles another one if a source has already taken it.
+    /// Takes the collector. Compiles a second collector if a source has already taken the first.
     ///
     /// # Errors
     /// Returns an error if the collector no longer compiles.

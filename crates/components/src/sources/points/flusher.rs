@@ -431,7 +431,7 @@ impl Source for Flusher {
         self.metric_emitter.count_lost(cx);
         self.count_stats(cx);
         self.check_overrun(cx);
-        // Alternate between log events and metrics, so that neither starves the other.
+        // Alternate between log events and metrics, so that neither kind starves the other.
         let emitted_before = std::mem::take(&mut self.emitted_log_events);
         if !emitted_before && let Some(batch) = self.emit_log_events(cx) {
             self.emitted_log_events = true;

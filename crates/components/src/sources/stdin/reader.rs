@@ -1,7 +1,7 @@
 //! The thread that reads standard input.
 //!
-//! A source that replaces another one at a reload takes over the thread and its unread data. The
-//! thread exits at the end of the input, or when the agent stops.
+//! A source that replaces another source during a reload takes over the thread and its unread data.
+//! The thread exits at the end of the input, or when the agent stops.
 
 use millstream_model::Wake;
 use parking_lot::Mutex;

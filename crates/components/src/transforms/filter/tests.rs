@@ -87,7 +87,7 @@ fn a_filter_narrows_the_selection() {
     assert_eq!((rows, counters.snapshot().dropped_events["filtered"]), (vec![0, 3], 1));
 }
 
-/// An attribute of one file is not a field of the others.
+/// An attribute of one file is not a field of the other files.
 #[test]
 fn attributes_of_one_file_do_not_leak_into_another() {
     let (rows, _) = kept("pod == 'web-1'", of("1\n", "2\n"));

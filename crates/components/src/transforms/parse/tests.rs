@@ -322,8 +322,8 @@ fn formats_are_tried_in_order_and_a_field_can_be_parsed() {
     assert_eq!(counters.snapshot().noted_events["missing_field"], 1);
 }
 
-/// Other errors in a line do not keep its time from being parsed, and an invalid time is an error
-/// like any other.
+/// Other errors in a line do not keep its time from being parsed, and an invalid time is a normal
+/// error.
 #[test]
 fn a_bad_type_does_not_lose_the_time_and_a_bad_time_keeps_the_line() {
     let options = json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });

@@ -203,7 +203,7 @@ impl Accumulation {
                     *word = sum.to_bits();
                 }
             }),
-            // If one of the two values is NaN, the minimum or maximum is the other one.
+            // If one of the two values is NaN, the minimum or maximum is the other value.
             Accumulator::Min => self.each(word, |word, at| {
                 *word = f64::from_bits(*word).min(numbers[at]).to_bits();
             }),

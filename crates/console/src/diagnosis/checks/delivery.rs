@@ -81,7 +81,7 @@ pub fn with_lag(view: &View<'_>, finding: Finding) -> Finding {
     finding.with_rounded("oldest_seconds", view.oldest_seconds())
 }
 
-/// Finds events that an endpoint refuses while it accepts others.
+/// Finds events that an endpoint refuses while it accepts other events.
 pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
         let refused = sink.dropped(REFUSED).max(sink.errors(REFUSED));

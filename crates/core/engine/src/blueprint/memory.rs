@@ -120,7 +120,7 @@ impl Parts {
     }
 
     /// Returns the minimum size of the grant: the bytes that stuck sinks and transforms may keep,
-    /// and the bytes that the others need.
+    /// and the bytes that the other sinks and transforms need.
     pub(super) fn grant_bytes_min(&self, settings: &Settings) -> u64 {
         let grant_bytes = grant_bytes(settings);
         let sinks = self.sinks.len() as u64 * settings.sink_bytes_max;

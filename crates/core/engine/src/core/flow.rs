@@ -122,7 +122,7 @@ fn owe(made: &mut ChainOutput) {
     }
 }
 
-/// Marks the payloads that are followed by others from the same ticket for the same lane.
+/// Marks the payloads that are followed by another payload from the same ticket for the same lane.
 fn mark_last(payloads: &mut [Bound]) {
     for index in 0..payloads.len() {
         let node = payloads[index].node;

@@ -19,7 +19,7 @@ pub struct Promise {
     pub synced: BTreeSet<u64>,
     /// Entries that were ever appended.
     pub appended: BTreeSet<u64>,
-    /// Entries before this one are settled.
+    /// Entries before this number are settled.
     pub settled: u64,
 }
 

@@ -60,7 +60,7 @@ impl Files {
 pub enum Change {
     Write(usize, Vec<u8>),
     Length(usize),
-    /// The content of a file that has replaced this one atomically.
+    /// The content of a file that has replaced this file atomically.
     Replace(Vec<u8>),
     Sync,
 }

@@ -32,7 +32,7 @@ const SIGNALS: [(i32, &str); 8] = [
 pub enum Killed {
     /// A call exceeded its deadline.
     Deadline,
-    /// The child does not respond.
+    /// The child did not respond in time.
     Silent,
     /// The child violates the protocol.
     Garbage(&'static str),

@@ -42,8 +42,8 @@ struct Place {
     ends: u32,
 }
 
-/// A permit for a call, which either shares the process with others, or has it alone, without
-/// collectors.
+/// A permit for a call, which either shares the process with other calls, or has the process alone,
+/// without collectors.
 enum Turn<'a> {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),

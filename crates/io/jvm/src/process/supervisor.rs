@@ -339,7 +339,7 @@ fn add<T: ?Sized>(to: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
     to.push(Arc::downgrade(one));
 }
 
-/// Returns the items that are still used, and removes the others.
+/// Returns the items that are still used, and removes all other items.
 fn used<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     let mut all = all.lock();
     all.retain(|one| one.strong_count() > 0);

@@ -33,7 +33,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The parts of the source that change when a file is compared with others, or was truncated.
+/// The parts of the source that change when a file is compared with other files, or was truncated.
 pub(super) struct Copies<'a> {
     pub scope: &'a Scope,
     pub files: &'a mut Tails,

@@ -33,7 +33,7 @@ struct PartialCopy {
 
 impl CopySearch<'_> {
     /// Finds the copy of a truncated file among the open files and in its folder. If there are
-    /// several copies, finds the one with the most of the read part.
+    /// several copies, finds the copy that contains the most of the read part.
     pub(super) fn find_copy(self, id: OriginId) -> Option<CopyFile> {
         let read = self.files.get(id)?.fingerprinted();
         let mut best = self.open_copy(id);

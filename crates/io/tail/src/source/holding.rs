@@ -63,7 +63,8 @@ impl Holding<'_> {
         }
     }
 
-    /// Drops deleted files, the oldest deletion first, until the others are within the limit.
+    /// Drops deleted files, the oldest deletion first, until the remaining files are within the
+    /// limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<DeletedFile> = self.files.iter().filter_map(DeletedFile::of).collect();
         deleted.sort_unstable();

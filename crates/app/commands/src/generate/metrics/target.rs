@@ -140,7 +140,7 @@ impl Target {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }
-            // The error concerns an earlier packet, so send this one now.
+            // The error concerns an earlier packet, so send this packet now.
             (Sink::Udp(_), Errno::CONNREFUSED) => {
                 self.refused += 1;
                 Ok(())

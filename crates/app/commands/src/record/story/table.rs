@@ -1,4 +1,4 @@
-//! Text tables. The first column is aligned left, the others are aligned right.
+//! Text tables. The first column is left-aligned; all other columns are right-aligned.
 
 /// A table.
 pub struct Table {

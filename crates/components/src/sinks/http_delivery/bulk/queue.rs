@@ -172,7 +172,7 @@ impl Queue {
         self.in_flight.remove(&number)
     }
 
-    /// Requeues a request ahead of all others.
+    /// Requeues a request ahead of all other requests.
     pub fn put_back(&mut self, queued: QueuedRequest) {
         self.waiting.push_front(queued);
     }

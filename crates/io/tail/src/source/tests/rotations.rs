@@ -157,8 +157,8 @@ fn generations_rotated_between_two_polls_are_read() {
     }
 }
 
-/// One of two generations with the same content is recorded and still exists, so the other one is a
-/// different file.
+/// One of two generations with the same content is recorded and still exists, so the other
+/// generation is a different file.
 #[test]
 fn generations_with_the_same_content_are_all_read() {
     let mut fixture = begun("started\n");
