@@ -105,7 +105,7 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Returns whether the template contains fields. Whoever writes the log lines may control field
+    /// Returns whether the template contains fields. The senders of log lines may control field
     /// values.
     pub fn has_field(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))

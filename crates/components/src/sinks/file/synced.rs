@@ -152,8 +152,8 @@ fn set_aside(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for appending. Truncates the file if `torn` is a record of it. Sets an incomplete
-/// file aside if neither `torn` nor `ours` is a record of it.
+/// Opens a file for appending. Truncates the file if `torn` describes it. Sets an incomplete file
+/// aside if neither `torn` nor `ours` describes it.
 pub fn open_whole(
     path: &Path,
     compression: Compression,

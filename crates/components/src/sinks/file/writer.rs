@@ -27,8 +27,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens or creates the file at this path. Truncates the file if `torn` is a record of it. Sets
-    /// an incomplete file aside if neither `torn` nor `ours` is a record of it.
+    /// Opens or creates the file at this path. Truncates the file if `torn` describes it. Sets an
+    /// incomplete file aside if neither `torn` nor `ours` describes it.
     pub fn open(
         path: &Path,
         settings: &Settings,
