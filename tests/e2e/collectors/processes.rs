@@ -254,7 +254,7 @@ fn what_cannot_be_compiled_at_a_restart_is_tried_again() {
     wait_until("it does not run", PATIENCE, || says("ticks: the collector does not run") == 1);
     let before = lines(&out).len();
     fs::rename(&away, &jar).unwrap();
-    wait_until("it runs again", PATIENCE, || says("ticks: the collector runs again") == 1);
+    wait_until("it runs again", PATIENCE, || says("ticks: the collector is running again") == 1);
     wait_for_lines(&out, before + 3);
     assert_eq!(restarts(&agent, "team"), 1.0);
     assert!(agent.stop().success(), "{}", agent.log());

@@ -81,7 +81,7 @@ fn a_broker_that_restarts_under_load_is_waited_for() {
     kafka.write("restarted", numbered(30_000..31_000, 2));
     wait_until("all records", PATIENCE, || ids(&events(&out)).len() == 31_000);
     let count = |what: &str| agent.log().matches(what).count();
-    let [error, end] = ["cannot reach Kafka", "is read again"];
+    let [error, end] = ["cannot reach Kafka", "is being read again"];
     let before = [error, end].map(count);
     kafka.kill();
     wait_until("the error", PATIENCE, || count(error) > before[0]);

@@ -192,7 +192,7 @@ fn an_operator_whose_jar_is_away_at_a_restart_keeps_its_lines() {
         let says = |text: &str| agent.log().contains(text);
         wait_until("it is refused", PATIENCE, || says("op: cannot recompile the operator"));
         fs::rename(&away, &jar).unwrap();
-        wait_until("it runs again", PATIENCE, || says("op: the operator runs again"));
+        wait_until("it runs again", PATIENCE, || says("op: the operator is running again"));
     });
     assert_eq!((unseen, restarts(&agent)), (0, 1.0), "{}", agent.log());
     assert!(agent.stop().success(), "{}", agent.log());

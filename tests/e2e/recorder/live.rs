@@ -118,8 +118,8 @@ fn a_recording_ends_with_its_agent() {
         recording.wait_with_output().unwrap()
     });
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let message =
-        "the recording ends early because the agent is gone: no agent runs with data_dir ";
+    let message = "the recording ends early because the agent can no longer be reached: no agent \
+                   runs with data_dir ";
     assert!(stderr(&output).contains(message), "{}", stderr(&output));
     assert!(kinds(&recorded(dir.path(), &output)).contains(&"FileWrite"));
     let refused = record(dir.path(), &["--dump"]);

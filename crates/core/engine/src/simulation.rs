@@ -471,7 +471,7 @@ fn check_letters(world: World<'_>) {
     let one_in = scenario.behaviors[refuser].refuses_one_in;
     let letters = endpoints[LETTERS].lines();
     let is_right = |line: &String| is_refused(line.as_bytes(), one_in);
-    assert!(letters.iter().all(is_right), "a line that was not refused counts as refused");
+    assert!(letters.iter().all(is_right), "a line that was not refused is treated as refused");
     if scenario.reload_one_in == 0 {
         let both = endpoints[refuser].lines().into_iter().find(is_right);
         assert!(both.is_none(), "delivered although it is refused: {both:?}");

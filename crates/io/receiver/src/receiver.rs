@@ -328,7 +328,7 @@ mod tests {
         clients.iter_mut().for_each(|client| client.write_all(b"heard\n").unwrap());
         wait_for(&receiving, |stats| stats.messages == 4);
         receiving.pause();
-        assert!(receiving.is_paused(), "an ended thread counts as paused");
+        assert!(receiving.is_paused(), "a thread that has exited is treated as paused");
         receiving.resume();
         receiving.threads[1].0.shut_down();
         wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (2, 0));

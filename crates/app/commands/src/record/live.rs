@@ -75,7 +75,9 @@ fn ended(client: &Client, why: &str) -> Failure {
         let data_dir = data_dir.display();
         format!("; to read the agent's last second, run millstream record --from-crash {data_dir}")
     });
-    Failure::failed(format!("the recording ends early because the agent is gone: {why}{advice}"))
+    Failure::failed(format!(
+        "the recording ends early because the agent can no longer be reached: {why}{advice}"
+    ))
 }
 
 fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {

@@ -55,8 +55,8 @@ impl Missing {
         }
         if self.without_space > 0 {
             lines.push(format!(
-                "{} events were not recorded because many threads record at a time; use a larger \
-                 recorder.size",
+                "{} events were not recorded because too many threads recorded at the same \
+                 time; use a larger recorder.size",
                 self.without_space
             ));
         }

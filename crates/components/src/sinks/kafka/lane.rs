@@ -220,7 +220,7 @@ impl KafkaLane {
             };
             log::warn!(
                 "topic {}: the broker refused a record of {} bytes ({}); the record is {end}; \
-                 further refusals are not logged for {} s",
+                 additional refusals are not logged for {} s",
                 run.topic,
                 sent.shipment.payload(failure.record).len(),
                 failure.code,

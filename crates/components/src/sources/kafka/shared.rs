@@ -132,7 +132,11 @@ impl Shared {
         let mut reported = self.reported.lock();
         if reported.take_if(|error| is_over(error)).is_some() {
             self.open.unreadable.clear(&self.config.group);
-            log::info!("source {}: group {} is read again", self.open.info.id, self.config.group);
+            log::info!(
+                "source {}: group {} is being read again",
+                self.open.info.id,
+                self.config.group
+            );
         }
     }
 }

@@ -107,7 +107,7 @@ impl Body {
         }
         let ended = self.wait();
         let reason =
-            format!("it exited during the start ({ended}); see its output on standard error");
+            format!("it exited during startup ({ended}); see its output on standard error");
         ended.told(reason)
     }
 

@@ -153,7 +153,9 @@ impl CollectorSlot {
             (Some(_), Err(error)) => {
                 log::error!("source {component}: the collector does not run: {error}");
             }
-            (Some(Err(_)), Ok(_)) => log::info!("source {component}: the collector runs again"),
+            (Some(Err(_)), Ok(_)) => {
+                log::info!("source {component}: the collector is running again")
+            }
             _ => {}
         }
     }

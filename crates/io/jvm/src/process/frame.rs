@@ -179,7 +179,7 @@ pub enum Broken {
     #[error("the other end closed the connection")]
     Ended,
     /// The other end had exited before the request was sent.
-    #[error("the other end is gone")]
+    #[error("the other end has exited")]
     Unreachable,
     /// There was no answer in time.
     #[error("there was no response in time")]

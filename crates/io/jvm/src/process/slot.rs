@@ -144,7 +144,7 @@ impl Slot {
             (_, Err(error)) => log::error!(
                 "transform {component}: cannot recompile the operator, so its events wait: {error}"
             ),
-            (Err(_), Ok(_)) => log::info!("transform {component}: the operator runs again"),
+            (Err(_), Ok(_)) => log::info!("transform {component}: the operator is running again"),
             _ => {}
         }
     }

@@ -262,7 +262,7 @@ impl State {
                 Err(ended) => {
                     // The reason rarely disappears at once.
                     short_lives = (short_lives + 1).max(2);
-                    log::error!(target: &self.log_target, "jvm process {} does not start: {ended}", self.name);
+                    log::error!(target: &self.log_target, "jvm process {} did not start: {ended}", self.name);
                     ended
                 }
             };
@@ -282,7 +282,7 @@ impl State {
         self.settle_collectors(&life);
         if is_restart {
             let (name, pid, time) = (&self.name, life.pid(), down.elapsed());
-            log::info!(target: &self.log_target, "jvm process {name} runs again after {time:.1?}, as process {pid}");
+            log::info!(target: &self.log_target, "jvm process {name} is running again after {time:.1?}, as process {pid}");
         }
         {
             let mut phase = self.phase.lock();
