@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
             Fault::Zone => {
                 f.write_str("the abbreviation is not a time zone of the configured location")
             }
-            Fault::Range => f.write_str("must be between the years 1678 and 2261"),
+            Fault::Range => f.write_str("is outside the years 1678 to 2261"),
         }
     }
 }
