@@ -169,7 +169,7 @@ const OF_FILE: [OfFile; 3] = [
     ),
 ];
 
-/// Appends the metrics of all sources and of the files with the most lag.
+/// Appends metrics for all sources, and for the files with the most lag.
 pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let sources: Vec<&ComponentSnapshot> =
         components.iter().filter(|c| c.kind == "source").collect();

@@ -6,8 +6,8 @@ use millstream_model::secrets::MASK;
 
 use super::node::{Node, Substituted};
 
-/// Minimum number of consecutive characters of a value that are masked in an error about its
-/// option, which may quote any part of the value.
+/// Minimum number of consecutive characters from a value that are masked in an error about the
+/// option. The error may quote any part of the value.
 const PART: usize = 4;
 
 /// Minimum number of consecutive characters that are masked in other errors and in advice. It is

@@ -29,8 +29,8 @@ fn is_variable(text: &str, marker: &Marker) -> bool {
     around.next() == Some('$') && around.next() == Some('{')
 }
 
-/// Returns the line and column of a tab in the indentation of `line` or of the next line, because
-/// the parser may stop at either.
+/// Returns the line and column of a tab in the indentation of `line` or the next line. The parser
+/// may stop at either line.
 fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
     let near = text.lines().enumerate().skip(line.saturating_sub(1)).take(2);
     for (index, content) in near {

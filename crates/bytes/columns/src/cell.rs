@@ -1,6 +1,6 @@
 //! The location and kind of one value in a column.
 
-/// Maximum size in bytes of a block or of a column's buffer.
+/// Maximum size in bytes of a block or a column's buffer.
 pub const BLOCK_BYTES_MAX: usize = 1 << 31;
 
 /// Maximum size of a value in bytes.

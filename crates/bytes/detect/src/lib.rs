@@ -79,7 +79,7 @@ pub const PATTERN: usize = Detector::ALL.len();
 /// A place near which a detector might find a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// Position of a byte of the match, or of the byte before the match.
+    /// Position of a byte in the match, or of the byte before the match.
     pub at: u32,
     /// The detectors that might match, as in [`Detectors::mask`].
     pub mask: u8,
@@ -129,7 +129,7 @@ impl Detectors {
         self.scanner.scan(block, out);
     }
 
-    /// Appends the hits of the patterns and of the detectors in `mask` to `out`, in ascending order
+    /// Appends the hits of the patterns and the detectors in `mask` to `out`, in ascending order
     /// and without overlaps.
     pub fn find(&self, text: &[u8], mask: u8, out: &mut Vec<Hit>) {
         let begin = out.len();

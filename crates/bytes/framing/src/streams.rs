@@ -118,7 +118,7 @@ struct Streams<'a> {
     buffers: Buffers,
     /// For each stream, the event of the block that the next line may join.
     open: [Option<usize>; STREAMS],
-    /// Index of the first line of the block.
+    /// Index of the first line in the block.
     first: usize,
     /// The number of raw bytes before the block.
     used: u32,

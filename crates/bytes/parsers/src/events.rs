@@ -91,7 +91,7 @@ pub(crate) struct EventFields {
     names: Vec<Arc<str>>,
     /// Field indices of the header fields.
     columns: Vec<usize>,
-    /// The key of each pair of the previous line.
+    /// The key of each pair in the previous line.
     order: Vec<Key>,
     /// Number of pairs so far in this line.
     pairs: usize,

@@ -144,7 +144,7 @@ impl Fields {
         &mut self.own
     }
 
-    /// Returns the bytes of a cell of these fields.
+    /// Returns the bytes of a cell in these fields.
     #[inline(always)]
     pub fn bytes<'a>(&'a self, block: &'a [u8], cell: Cell) -> &'a [u8] {
         let within = if cell.is_own() { &self.own[..] } else { block };

@@ -224,7 +224,7 @@ pub fn json(fields: &[ParsedField]) -> Vec<u8> {
     out
 }
 
-/// Number of batches of mutated lines per parser.
+/// Number of mutated batches per parser.
 const BATCHES: TestSize = TestSize { gate: 300, long: 30_000 };
 
 /// Mutates a line at up to four offsets: replaces, deletes, duplicates or inserts bytes, or

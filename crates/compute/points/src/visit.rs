@@ -167,7 +167,7 @@ reasons! {
         Utf8 = "utf8",
         /// The action of a metric server point is not `emit`, `reset` or `log`.
         UnknownAction = "unknown_action",
-        /// An element of a point, or of an array of points, has the wrong type.
+        /// An element of a point, or of a point array, has the wrong type.
         WrongType = "wrong_type",
         /// The point has fewer than four elements.
         TooFewElements = "too_few_elements",

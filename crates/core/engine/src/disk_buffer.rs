@@ -259,7 +259,7 @@ impl DiskBuffer {
         self.change(State::close);
     }
 
-    /// Returns whether the thread has ended.
+    /// Returns whether the thread has exited.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended
     }

@@ -54,7 +54,7 @@ pub struct SegmentHeader {
     pub bytes: u64,
 }
 
-/// Result of reading the first bytes of a file.
+/// Result of reading a file's first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opening {
     Header(SegmentHeader),

@@ -88,8 +88,8 @@ pub fn is_array(text: &[u8]) -> bool {
     text.first() == Some(&b'[') && is_json(text)
 }
 
-/// Returns whether the text consists of the members of a JSON object on one line, without its
-/// braces, and without spaces around the names and values. `object` is reused memory.
+/// Returns whether the text consists of JSON object members on one line, without the braces, and
+/// without spaces around names and values. `object` is reused memory.
 pub fn is_members(text: &[u8], object: &mut Vec<u8>) -> bool {
     object.clear();
     object.push(b'{');

@@ -165,7 +165,7 @@ pub enum CallError {
     /// There is no memory for the answer.
     #[error("no memory for the operator's response")]
     Memory,
-    /// The call took longer than its deadline, and its process was ended.
+    /// The call took longer than its deadline, and the process was killed.
     #[error("the call exceeded its deadline, and the agent killed its process")]
     Deadline,
     /// The JVM process exited in every attempt, or is not running and the call stopped waiting.

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Index in `SO_MEMINFO` of the number of datagrams dropped at a full socket.
+/// Index in `SO_MEMINFO` of the count of datagrams dropped at a full socket.
 const MEMINFO_DROPS: usize = 8;
 
 /// Reads a socket option. `T` must consist of integers that the kernel fills.
@@ -86,7 +86,7 @@ pub fn cpu_time(thread: &JoinHandle<()>) -> Duration {
     // local.
     let found = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a local. The clock of an ended thread is an error.
+    // SAFETY: `time` is a local. The call returns an error if the thread has exited.
     if found != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Duration::ZERO;
     }

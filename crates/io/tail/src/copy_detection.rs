@@ -67,8 +67,8 @@ impl Originals {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
-    /// Returns the paths, in the folder of `candidate`, of files that it may be a copy of, judged
-    /// by their names. The files' content may have changed.
+    /// Returns the paths of the files in the folder of `candidate` that `candidate` may be a copy
+    /// of, judged by name. The files' content may have changed.
     pub fn paths_beside(&self, candidate: &Candidate) -> Vec<PathBuf> {
         let name = file_name(&candidate.path);
         self.rotated_to(&name).map(|(name, _)| candidate.path.with_file_name(name)).collect()

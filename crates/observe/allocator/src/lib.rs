@@ -21,8 +21,7 @@ mod gnu {
     /// that the data path recycles.
     const MMAP_BYTES: c_int = 1 << 20;
 
-    /// Number of free bytes at the end of the heap at which the heap shrinks. Larger than what a
-    /// batch frees.
+    /// The heap shrinks if this many bytes are free at its end. Larger than what a batch frees.
     const TRIM_BYTES: c_int = 8 << 20;
 
     unsafe extern "C" {

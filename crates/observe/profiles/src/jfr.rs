@@ -82,8 +82,8 @@ fn push_sample(out: &mut Vec<u8>, sample: &Sample, pools: &Pools<'_>) {
     varint::put_size(out, at);
 }
 
-/// Returns the number of frames at the root of a stack that represent its thread and are therefore
-/// excluded from the stack trace.
+/// Returns the number of root frames that represent a stack's thread and are therefore excluded
+/// from the stack trace.
 fn thread_frames(kinds: impl Iterator<Item = FrameKind>) -> usize {
     let is_below_component = kinds.take(2).eq([FrameKind::Thread, FrameKind::Component]);
     usize::from(is_below_component)

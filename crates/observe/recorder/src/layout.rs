@@ -1,4 +1,4 @@
-//! Positions of the parts of a recording file.
+//! Positions of the parts in a recording file.
 //!
 //! ```text
 //! header | texts and subjects, two halves | chunks for frequent events | chunks for others
@@ -31,7 +31,7 @@ pub const CHUNKS_FIRST: usize = 8;
 /// Index of the name table half that is used first.
 pub const FIRST_HALF: usize = 1;
 
-/// Number of words of the first half that have memory from the start: 128 KiB, enough for more than
+/// Number of words in the first half that have memory from the start: 128 KiB, enough for more than
 /// a thousand paths.
 pub const NAME_WORDS_FIRST: usize = 16 << 10;
 
@@ -96,7 +96,7 @@ pub const THRESHOLD_NS: Range<usize> = 128..128 + KINDS_MAX;
 /// For each event type, the maximum number of events per second, or 0 for no limit.
 pub const RATE: Range<usize> = 192..192 + KINDS_MAX;
 
-/// Positions of the parts of a recording file.
+/// Positions of the parts in a recording file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Number of words in one half of the name table.

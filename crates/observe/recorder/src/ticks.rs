@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[cfg(target_arch = "x86_64")]
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Duration of the first measurement of the rate. The clock readings at both ends are off by about
-/// 50 ns, so the rate is accurate to 0.2 %.
+/// Duration of the first rate measurement. The clock readings at both ends are off by about 50 ns,
+/// so the rate is accurate to 0.2 %.
 const FIRST_MEASUREMENT: Duration = Duration::from_micros(50);
 
 /// Number of clock readings per moment. The fastest reading counts.

@@ -15,7 +15,7 @@ pub fn split_file_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<
     split(content, line_max, long, |line| line.iter().take_while(|byte| **byte == 0).count())
 }
 
-/// Splits content into lines, and removes as many of the first bytes of each line as `skipped`
+/// Splits content into lines, and removes from the start of each line as many bytes as `skipped`
 /// returns.
 fn split(
     content: &[u8],

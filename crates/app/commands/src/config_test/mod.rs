@@ -34,7 +34,7 @@ pub const HELP: &str = "Example:\n  \
     Sources and sinks are not opened. Set the same variables as for a run.\n\
     Exit status: 0 all passed; 1 some failed; 2 errors in the configuration or in a test.";
 
-/// Runs every test of a configuration and of `files`; returns the exit status.
+/// Runs every test in a configuration and in `files`; returns the exit status.
 pub fn run(paths: &[PathBuf], files: &[PathBuf], loader: &Loader) -> u8 {
     let loaded = config::load_with_tests(paths, files, &Registry, &|name| std::env::var(name).ok());
     // Keep compiled operators, because each test rebuilds the transforms.

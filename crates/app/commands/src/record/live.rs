@@ -28,7 +28,7 @@ pub async fn copy(client: &Client, known: Vec<u8>) -> Result<Bytes, ClientError>
     client.download(Method::POST, PATH, known).await
 }
 
-/// Returns the list of known chunks as the body of a request.
+/// Returns the list of known chunks as a request body.
 fn body(known: &SlotCounts) -> Vec<u8> {
     known
         .iter()

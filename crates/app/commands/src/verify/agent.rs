@@ -120,7 +120,7 @@ impl Agent {
         let log = File::options().create(true).append(true).open(self.folder.join("agent.log"))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["run", "--with-parent", "-c"]).arg(self.folder.join("millstream.yaml"));
-        // The agent gets a separate process group, because Ctrl-C is meant for the verifier.
+        // The agent gets a separate process group, so that Ctrl-C reaches only the verifier.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         command.spawn()
     }

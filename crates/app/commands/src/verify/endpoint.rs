@@ -61,12 +61,12 @@ impl Endpoint {
         )
     }
 
-    /// Delays responses from now on.
+    /// Starts to delay responses.
     pub fn slow_down(&self) {
         self.shared.is_slow.store(true, Ordering::Relaxed);
     }
 
-    /// Responds immediately from now on.
+    /// Stops delaying responses.
     pub fn speed_up(&self) {
         self.shared.is_slow.store(false, Ordering::Relaxed);
     }

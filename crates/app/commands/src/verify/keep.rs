@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 pub enum Keep {
     /// By hard links.
     Link,
-    /// By open descriptors, and by copies at shutdown, as on a file system other than the one of
-    /// `data_dir`.
+    /// By open descriptors, and by copies at shutdown, as when the files are on a different file
+    /// system than `data_dir`.
     Copy,
     /// Only by open descriptors; the loss is counted at shutdown.
     Count,

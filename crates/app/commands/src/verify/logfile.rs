@@ -33,7 +33,7 @@ pub struct Mark {
     pub number: u64,
     /// Its offset in bytes.
     pub offset: u64,
-    /// Number of previous files of this log.
+    /// Number of previous files for this log.
     pub file: u64,
     /// Time since 1970.
     pub at: Duration,

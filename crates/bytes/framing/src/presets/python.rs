@@ -35,7 +35,7 @@ enum Place {
     Line,
     /// After the first line of a log entry that does not report an error.
     Entry,
-    /// In the text of a log entry or of an exception.
+    /// In the text of a log entry or an exception.
     Text,
     /// In the frames. The next unindented line names the exception.
     Frames,

@@ -6,8 +6,8 @@ use crate::fields::Reason;
 use millstream_columns::{Cell, Kind, Step, unescape};
 use std::ops::Range;
 
-/// Distinct paths, arranged as a tree. Values to which no path leads are skipped, but must be valid
-/// JSON.
+/// Distinct paths, arranged as a tree. Values that are not on any path are skipped, but must be
+/// valid JSON.
 #[derive(Debug, Default)]
 pub struct JsonPaths {
     /// The paths, sorted and without duplicates.

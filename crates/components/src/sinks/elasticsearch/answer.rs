@@ -54,7 +54,7 @@ pub struct BulkAnswer {
     error: Option<UnusableAnswer>,
 }
 
-/// Finds the elements of the `items` array of an object.
+/// Finds the elements of an object's `items` array.
 #[derive(Default)]
 struct Splitter {
     /// The bytes outside of the items, with a [`PLACEHOLDER`] for each item.
@@ -72,7 +72,7 @@ struct Splitter {
     is_escaped: bool,
 }
 
-/// The members of the response outside of the items.
+/// The members of the response outside the items.
 #[derive(Deserialize)]
 struct Outside {
     #[serde(rename = "errors")]

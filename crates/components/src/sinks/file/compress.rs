@@ -18,7 +18,7 @@ const ZSTD_WINDOW_LOG: u32 = 19;
 /// Lowest level whose default tables in zstd are larger than the window can use.
 const ZSTD_LARGE_TABLES_FROM: u32 = 9;
 
-/// Base-2 logarithm of the size of these tables, in entries of 4 bytes.
+/// Base-2 logarithm of the table size, in 4-byte entries.
 const ZSTD_TABLE_LOG: u32 = ZSTD_WINDOW_LOG + 1;
 
 /// Memory of a frame at level `ZSTD_LARGE_TABLES_FROM` or higher, in KiB.

@@ -43,7 +43,7 @@ impl Hello {
     }
 }
 
-/// Encodes the header of a data frame with `bytes` of payload.
+/// Encodes the header for a data frame with `bytes` of payload.
 pub fn data_header(number: u64, events: u64, bytes: usize) -> Bytes {
     let mut out = BytesMut::with_capacity(4 + HEAD_BYTES + 4);
     out.put_u32((HEAD_BYTES + 4 + bytes) as u32);

@@ -45,7 +45,7 @@ const ASSIGNMENT_WAIT: Duration = Duration::from_secs(10);
 const STOP_WAIT: Duration = Duration::from_secs(6);
 
 /// Factor by which a full fetch queue may exceed its limit, because of a response in flight and the
-/// memory of librdkafka per record.
+/// memory that librdkafka uses per record.
 const QUEUE_FACTOR: u64 = 2;
 
 impl Component for KafkaConfig {

@@ -122,7 +122,7 @@ impl MetricRows {
         rows
     }
 
-    /// Sets the period of the events that are added from now on.
+    /// Sets the period of all events that are added later.
     pub fn set_period(&mut self, period: Period) {
         let start = self.interval_text.len();
         let kind = push_number(period.seconds, &mut self.interval_text);

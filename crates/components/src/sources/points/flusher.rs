@@ -41,8 +41,8 @@ const EVICT_POLL: Duration = Duration::from_millis(10);
 /// Number of series that are drained per poll, which takes well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
-/// Number of series that are merged between two readings of the clock. Growing a table may take as
-/// long as merging many series.
+/// Number of series that are merged between two clock readings. Growing a table may take as long as
+/// merging many series.
 const MERGE_SERIES: usize = 1024;
 
 /// Time limit of merging in one poll, because the receiver may share the core.
@@ -270,7 +270,7 @@ impl Flusher {
         );
     }
 
-    /// Adds the increments of the receivers' counters to the counters of the component.
+    /// Adds the increments of the receivers' counters to the component's counters.
     fn count_stats(&mut self, cx: &SourceCx<'_>) {
         if cx.now.since_start - self.stats_read < STATS_INTERVAL && self.ending == Ending::No {
             return;

@@ -7,7 +7,7 @@ use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Colum
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Fields of DogStatsD events and service checks in the order of their columns.
+/// Fields of DogStatsD events and service checks, in column order.
 const DOGSTATSD_FIELDS: [&str; 10] = [
     "type",
     "name",

@@ -263,8 +263,8 @@ fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
     }
 }
 
-/// Returns the time of a monotonic clock in nanoseconds, which orders the last values of different
-/// receivers independently of the wall clock.
+/// Returns the monotonic time in nanoseconds, which orders the last values from different receivers
+/// independently of the wall clock.
 fn order() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64

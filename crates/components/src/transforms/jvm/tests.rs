@@ -86,7 +86,7 @@ fn new(name: &str) -> ColumnPlace {
     ColumnPlace::New(name.into())
 }
 
-/// Returns the message and the values of some fields of each selected event.
+/// Returns the message and the values of some fields for each selected event.
 fn events(batch: &Batch, fields: &[&str]) -> Vec<String> {
     let value = |name: &&str, row: usize| {
         let column = batch.fields.get(name);

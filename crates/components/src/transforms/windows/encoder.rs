@@ -188,8 +188,8 @@ fn push_origins(batch: &Batch, out: &mut Vec<u8>) {
     out.extend_from_slice(&(batch.segments.len() as u32).to_le_bytes());
 }
 
-/// Splits a part of a payload into partial results and the latest time of each origin; returns
-/// `None` if the part is invalid.
+/// Splits part of a payload into partial results and the latest time of each origin; returns `None`
+/// if the part is invalid.
 pub fn split(part: &[u8]) -> Option<(&[u8], impl Iterator<Item = (u64, i64)>)> {
     let (rest, origins) = part.split_last_chunk::<4>()?;
     let origins = u32::from_le_bytes(*origins) as usize;

@@ -30,7 +30,7 @@ const LOGGED_LOOK: Duration = Duration::from_millis(100);
 /// Number of groups that are merged between two memory checks.
 const GROUPS_PER_LOOK: usize = 128;
 
-/// Percentage of the memory above which only tasks of the highest priority may create new groups.
+/// Memory percentage above which only the highest-priority tasks may create new groups.
 const MEMORY_HIGH_PERCENT: usize = 80;
 
 /// The windows of all tasks.

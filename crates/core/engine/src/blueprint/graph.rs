@@ -38,7 +38,7 @@ impl Graph {
         self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
     }
 
-    /// Returns the readers of each output of a component.
+    /// Returns the readers of each of a component's outputs.
     pub fn outputs(&self, id: &str) -> Vec<Vec<NodeIndex>> {
         let read = self.readers.keys().filter(|(component, _)| component == id);
         let count = read.map(|(_, output)| output + 1).max().unwrap_or(0);

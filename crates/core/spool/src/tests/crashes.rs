@@ -18,7 +18,7 @@ const OUTCOMES: TestSize = TestSize { gate: 5, long: 20 };
 /// Number of workloads with a kill at every change, then a start and a power loss.
 const KILLED: TestSize = TestSize { gate: 20, long: 60 };
 
-/// Number of outcomes of each power loss after a kill.
+/// Number of outcomes to test for each power loss after a kill.
 const KILLED_OUTCOMES: TestSize = TestSize { gate: 3, long: 20 };
 
 /// Number of workloads to run with a disk that becomes full at each of the changes.

@@ -193,7 +193,7 @@ fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     add(&mut disk.open(0).unwrap(), &[outer.clone(), entry(4)]);
     let mut files = disk.files();
     let name = files.segments().swap_remove(0);
-    // The length of the entry is unknown from now on.
+    // After this, the length of the entry is unknown.
     files.of_mut(&name)[zeros - 90] ^= 1;
     assert_eq!(&files.of(&name)[from..from + 8], crate::format::ENTRY_MAGIC);
     assert_eq!(missing(&find(files), &[outer, entry(4)]), [0]);

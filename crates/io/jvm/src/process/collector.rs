@@ -99,7 +99,7 @@ impl CollectorSlot {
         let mut ends = self.ends.lock();
         let is_known = self.place.lock().is_in(life);
         if !is_known && *ends < ENDS_REGISTERING_MAX {
-            // Otherwise another collector has ended the child, and the next child is tried.
+            // Otherwise another collector has made the child exit, and the next child is tried.
             let id = self.register_in(life, &mut ends);
             id.into_iter().for_each(|id| self.move_to(life, id));
         }

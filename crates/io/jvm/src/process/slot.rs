@@ -120,7 +120,7 @@ impl Slot {
                     let error = ControlError::Process(error.to_string());
                     return Err(NoId::Refused(error.into()));
                 }
-                // Another operator has ended the child.
+                // Another operator has made the child exit.
                 Err(Broken::Unreachable) => return Err(NoId::Over),
                 Err(_) => {
                     place.ends += 1;

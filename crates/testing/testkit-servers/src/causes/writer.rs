@@ -90,7 +90,7 @@ impl Writer {
         self.shared.lines.store(lines as u8, Relaxed);
     }
 
-    /// Writes lines of this kind to another file from now on.
+    /// Starts to write lines of this kind to another file.
     pub fn to(&self, path: &Path, lines: Lines) {
         path.clone_into(&mut *self.shared.path.lock());
         self.lines(lines);

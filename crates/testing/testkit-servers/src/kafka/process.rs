@@ -84,7 +84,7 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in(&BASE.path).expect("a temporary folder")
 }
 
-/// The parent of all broker folders of this process, including those that are never dropped.
+/// The parent of all broker folders of this process, including folders that are never dropped.
 struct Base {
     path: PathBuf,
     /// Removes the folder once this process exits, which closes the sweeper's standard input.

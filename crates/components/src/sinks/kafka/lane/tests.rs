@@ -86,7 +86,7 @@ impl Rig {
         self.lane.refused().into_iter().map(describe).collect()
     }
 
-    /// Returns the number of refused events of each payload settled since the last call.
+    /// Returns the number of refused events in each payload settled since the last call.
     fn settled(&mut self) -> Vec<u64> {
         let check = |settled: Settled| {
             let is_refused = settled.outcome == Outcome::Rejected;

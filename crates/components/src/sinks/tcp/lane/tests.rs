@@ -172,7 +172,7 @@ async fn a_reset_loses_only_data_that_the_peers_kernel_had_acknowledged() {
     );
 }
 
-/// Returns the last line of this many payloads of a thousand lines.
+/// Returns the last line in this many payloads with a thousand lines each.
 fn last_line(payloads: usize) -> String {
     line(payloads * 1000 - 1).trim_end().to_owned()
 }

@@ -314,8 +314,7 @@ const CASES: TestSize = TestSize { gate: 40, long: 1000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any sizes of writes and any times of restarts, the events are those of the complete
-    /// content.
+    /// For any write sizes and restart times, the events are the same as for the complete content.
     #[test]
     fn events_do_not_depend_on_how_a_file_grows(
         lines in prop::collection::vec((any::<bool>(), 0usize..60), 1..80),

@@ -269,7 +269,7 @@ fn excluded_rotated_files_are_not_read() {
     assert_eq!(settle(&mut fixture), Vec::<String>::new());
 }
 
-/// Creates a source whose paths are links, one of which leads through another link to `pods/0.log`,
+/// Creates a source whose paths are links, one of which goes through another link to `pods/0.log`,
 /// and reads `0` from there.
 fn begun_behind_links() -> Fixture {
     let mut fixture = Fixture::new(json!({ "include": "links/*.log" }), &["out"]);

@@ -46,7 +46,7 @@ pub struct Content {
     pub lines: Vec<String>,
     /// The text after the last line ending.
     pub rest: String,
-    /// Whether a name of the file matches a pattern of the agent.
+    /// Whether one of the file's names matches one of the agent's patterns.
     pub named: bool,
 }
 
