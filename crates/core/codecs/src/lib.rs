@@ -34,7 +34,7 @@ pub struct Encoding {
     /// `json`: one JSON object per line; `raw_json`: the line itself if it is a JSON object, with
     /// members added; `text`: the line unchanged; `msgpack`: metrics in blocks.
     pub codec: Codec,
-    /// Time format of a JSON event.
+    /// Format of the time of a JSON event.
     pub timestamp: TimestampFormat,
     /// Metadata of a JSON event.
     pub metadata: Vec<Metadata>,
@@ -71,7 +71,7 @@ pub enum Codec {
     Msgpack,
 }
 
-/// Time format of a JSON event.
+/// Format of the time of a JSON event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampFormat {

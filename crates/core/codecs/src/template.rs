@@ -201,7 +201,7 @@ option!(
     "topic template"
 );
 option!(
-    /// An option that is a template for index names.
+    /// An option that is a template of the name of an index.
     IndexTemplate,
     Use::Index,
     "index template"
