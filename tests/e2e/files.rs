@@ -72,7 +72,7 @@ sinks:
     inputs: [app]
     path: DIR/gzip/out.log.gz
     compression: gzip
-    rotate: { size: 100KiB, every: 1s }
+    rotate: { size: 50KiB, every: 1s }
     sync: 150ms
     encoding: { codec: text }
   plain:
