@@ -166,9 +166,12 @@ fn a_native_crash_fails_the_batch_that_causes_it_and_nothing_else() {
 #[test]
 fn a_process_that_is_killed_many_times_loses_and_repeats_nothing() {
     let load = Load::new("none", "", "");
+    let out = load.path("out.json");
     let (mut agent, unseen) = load.run(None, |agent| {
         for number in 0..4 {
-            std::thread::sleep(Duration::from_millis(300));
+            // A call that no process survives is taken for the cause, so each process completes one.
+            let before = count(&out);
+            wait_until("a call returns", PATIENCE, || count(&out) > before);
             kill_process(child(agent), Signal::KILL).unwrap();
             wait_for_restart(agent, f64::from(number));
         }
