@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// Maximum time until a message that was logged is in the file.
+const LOG_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Returns the program under test.
 pub fn millstream() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_millstream"))
@@ -133,6 +136,15 @@ impl Agent {
     /// Returns the agent's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("agent.log")).unwrap_or_default()
+    }
+
+    /// Asserts that the log contains `text`. Waits, because a thread of the agent writes the log.
+    pub fn assert_logs(&self, text: &str) {
+        let begun = Instant::now();
+        while !self.log().contains(text) {
+            assert!(begun.elapsed() < LOG_TIMEOUT, "{text:?} is not in the log:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Returns the body of a GET request over the control socket.

@@ -106,7 +106,7 @@ fn a_second_agent_with_the_same_data_dir_is_rejected() {
     wait_until("the first agent", LIMIT, || first.get("/ready").is_some());
     let mut second = Agent::start(dir.path(), IDLE, &[]);
     assert_eq!(second.wait(LIMIT).code(), Some(1));
-    assert!(first.log().contains("in use by another agent"), "{}", first.log());
+    first.assert_logs("in use by another agent");
     assert!(first.get("/health").is_some(), "the first agent lives on");
     assert_eq!(first.stop().code(), Some(0));
 }
@@ -146,7 +146,7 @@ fn damaged_checkpoints_are_set_aside_and_the_agent_starts() {
         fs::write(&store, damaged).unwrap();
         let mut agent = Agent::start(dir.path(), IDLE, &["--until-eof"]);
         assert_eq!(agent.wait(LIMIT).code(), Some(0), "{name}: {}", agent.log());
-        assert!(agent.log().contains("creating a new one"), "{name}: {}", agent.log());
+        agent.assert_logs("creating a new one");
         fs::remove_file(dir.path().join("agent.log")).unwrap();
     }
 }

@@ -219,7 +219,7 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     });
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
     let said = "cannot commit the last checkpoints to data_dir: File too large (os error 27)";
-    assert!(agent.log().contains(said), "{}", agent.log());
+    agent.assert_logs(said);
 }
 
 /// Damages the database between two runs; the second run ends at the end of the files.
@@ -237,7 +237,7 @@ fn damaged_between_runs(damage: impl Fn(&Path), expected: &str) {
     append(dir.path(), 0..20, 1);
     let mut agent = Agent::start(dir.path(), CONFIG, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
-    assert!(agent.log().contains(expected), "{}", agent.log());
+    agent.assert_logs(expected);
     let after = delivered(dir.path());
     assert_eq!((after.len(), ids(&before)), (40, ids(&after)), "{}", agent.log());
 }

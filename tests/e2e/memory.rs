@@ -141,7 +141,7 @@ fn a_million_series_stay_within_the_limit_and_harm_no_other_pipeline() {
     let mut sums = Sums::of(dir.path());
     wait_until("every point is in a sum", PATIENCE, || sums.read() >= 1_000_000);
     assert!(sums.together > 0 && times_high(&agent) >= 1.0, "{}", agent.log());
-    assert!(agent.log().contains(IS_HIGH), "{}", agent.log());
+    agent.assert_logs(IS_HIGH);
     wait_until("the series have expired, and their memory has returned", PATIENCE, || {
         !is_level(&agent, "high")
             && agent.single("millstream_memory_grant_limit_bytes") == Some(whole_grant)

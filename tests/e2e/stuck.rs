@@ -114,7 +114,7 @@ fn a_run_until_the_end_gives_up_a_hung_transform_and_names_it() {
     let written = prepare(folder.path());
     let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
     assert_eq!(agent.wait(PATIENCE).code(), Some(1), "{}", agent.log());
-    assert!(agent.log().contains("events are waiting at transform slow"), "{}", agent.log());
+    agent.assert_logs("events are waiting at transform slow");
     assert!(lines(&folder.path().join("free.out")) == written);
     fs::remove_file(folder.path().join("hang")).unwrap();
     let mut agent = Agent::start(folder.path(), BRANCHES, &["--until-eof"]);
@@ -367,7 +367,7 @@ fn a_stop_tries_again_at_once_what_waits_for_its_next_attempt() {
     let mut agent = start_failing(folder.path(), &config);
     is_allowed.store(true, Ordering::Relaxed);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    assert!(agent.log().contains("stopped; delivered: 200 events;"), "{}", agent.log());
+    agent.assert_logs("stopped; delivered: 200 events;");
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn a_stop_does_not_wait_for_an_endpoint_that_asks_for_a_longer_pause() {
     let begun = Instant::now();
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
-    assert!(agent.log().contains("bytes in 1 file; lost: nothing"), "{}", agent.log());
+    agent.assert_logs("bytes in 1 file; lost: nothing");
     assert_eq!(dead.requests().len(), 1, "the pause is kept");
 }
 
@@ -419,7 +419,7 @@ fn a_corrected_address_takes_effect_at_once() {
     wait_until("the corrected sink has everything", PATIENCE, || received(&correct) == 1000);
     assert!(agent.stop().success(), "{}", agent.log());
     assert_eq!((received(&correct), received(&live)), (1000, 1000), "nothing is repeated");
-    assert!(agent.log().contains("could not be delivered before the reload"), "{}", agent.log());
+    agent.assert_logs("could not be delivered before the reload");
 }
 
 /// The old sink may still deliver data that its sources cannot read again.

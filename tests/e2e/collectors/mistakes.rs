@@ -61,7 +61,7 @@ fn a_reload_tells_mistakes_and_changes_nothing() {
     ] {
         agent.reload(&config(&options));
         wait_until(told, PATIENCE, || agent.log().contains(told));
-        assert!(agent.log().contains("source other: "), "{}", agent.log());
+        agent.assert_logs("source other: ");
     }
     wait_until("it is refused", PATIENCE, || {
         agent.log().matches("the previous configuration stays in use").count() == 4

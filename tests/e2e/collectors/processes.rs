@@ -97,8 +97,7 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
     wait_until("the other collector continues", SOON, || count("other") > before + 3);
     assert!(restarts(&agent, "team") >= 2.0);
     assert_eq!(restarts(&agent, "other"), 0.0);
-    let log = agent.log();
-    assert!(log.contains("jvm process team has exited: signal"), "{log}");
+    agent.assert_logs("jvm process team has exited: signal");
     assert!(agent.stop().success(), "{}", agent.log());
 }
 

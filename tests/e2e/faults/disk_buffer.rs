@@ -257,7 +257,7 @@ fn a_damaged_segment_loses_only_what_is_damaged_and_counts_it() {
     let dropped = counted(&agent, "dropped_events", "reason=\"buffer_damaged\"");
     assert_eq!(found.len() as u64 + dropped, LINES);
     assert_eq!(agent.metric("millstream_disk_buffer_damaged_entries_total{"), Some(1.0));
-    assert!(agent.log().contains("is damaged"), "{}", agent.log());
+    agent.assert_logs("is damaged");
     stop(agent);
     let kept = segments(dir.path());
     assert_eq!(kept.len(), 1, "the damaged file is kept: {kept:?}");
@@ -298,7 +298,7 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
         // The agent counts the loss once, although it is killed at once.
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let dropped = damaged_at_start(&agent);
-        assert!(agent.log().contains("damaged or missing and lost"), "{}", agent.log());
+        agent.assert_logs("damaged or missing and lost");
         agent.kill();
         is_away.store(false, Ordering::Relaxed);
         let agent = Agent::start(dir.path(), &config, &[]);
@@ -400,7 +400,7 @@ fn a_buffer_that_another_agent_uses_is_refused() {
     wait_until("it runs", PATIENCE, || agent.get("/ready").is_some());
     let mut second = Agent::start(other.path(), &config, &[]);
     assert!(!second.wait(PATIENCE).success());
-    assert!(second.log().contains("is in use by another agent"), "{}", second.log());
+    second.assert_logs("is in use by another agent");
     stop(agent);
 }
 

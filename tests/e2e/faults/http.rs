@@ -220,7 +220,7 @@ fn a_rejected_line_is_dropped_alone() {
     assert_eq!(wait_settled(&agent, ALL), (ALL - 3, 3), "sent and dropped");
     assert_eq!(counted(&agent, "dropped_events", "reason=\"refused\""), 3);
     assert_lines(&endpoint.text(), LINES, is_poison);
-    assert!(agent.log().contains("line is bad"), "{}", agent.log());
+    agent.assert_logs("line is bad");
     stop(agent);
 }
 
@@ -236,7 +236,7 @@ fn waits_for_a_person(status: u16, error: &str, said: &str) {
     });
     let (_dir, agent) = run(&endpoint, "");
     assert_eq!(counted(&agent, "errors", &format!("error_type=\"{error}\"")), 1, "{}", agent.log());
-    assert!(agent.log().contains(said), "{said}: {}", agent.log());
+    agent.assert_logs(said);
     let seen = endpoint.server.requests();
     assert!(seen[1].at - seen[0].at > Duration::from_secs(1), "asked again slowly");
     stop(agent);

@@ -102,7 +102,7 @@ fn a_stop_does_not_wait_for_a_broker_that_is_down() {
     let begun = std::time::Instant::now();
     assert!(agent.stop().success(), "{}", agent.log());
     assert!(begun.elapsed().as_secs() < 12, "{:?}", begun.elapsed());
-    assert!(agent.log().contains("not everything was delivered (sink out: "), "{}", agent.log());
+    agent.assert_logs("not everything was delivered (sink out: ");
     kafka.restart();
     finish(start(dir.path(), &config));
     assert!(texts(&kafka.read("down")).iter().copied().eq(numbered(1000)));

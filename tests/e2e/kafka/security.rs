@@ -174,5 +174,5 @@ fn contradictory_settings_are_rejected_at_startup() {
     let dir = folder();
     let mut agent = start(dir.path(), &config("127.0.0.1:1", "t", "options: { acks: 1 }"));
     assert_eq!(agent.wait(PATIENCE).code(), Some(2), "{}", agent.log());
-    assert!(agent.log().contains("acks"), "{}", agent.log());
+    agent.assert_logs("acks");
 }

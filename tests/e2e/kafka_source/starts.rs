@@ -60,7 +60,7 @@ fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     let distinct = || texts(dir.path()).into_iter().collect::<std::collections::BTreeSet<_>>();
     wait_until("the second topic", PATIENCE, || distinct().len() == 400);
     assert!(agent.stop().success(), "{}", agent.log());
-    assert!(agent.log().contains("was deleted and recreated"), "{}", agent.log());
+    agent.assert_logs("was deleted and recreated");
     assert_eq!(kafka.committed("again", "again")[&0], 300);
 }
 
@@ -114,7 +114,7 @@ fn records_deleted_before_they_were_read_are_counted_and_skipped() {
         dropped.is_some_and(|line| line.ends_with(" 690"))
     });
     assert!(agent.stop().success());
-    assert!(agent.log().contains("690 records were deleted"), "{}", agent.log());
+    agent.assert_logs("690 records were deleted");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn scripts_of_a_folder_run_in_order_and_follow_its_files() {
         assert_eq!(scripts.steps("two"), "first added second third");
         scripts.write("25-bad.groovy", "row.steps += ' bad'\nrow.steps = (");
         scripts.reload(&agent, "the previous configuration stays in use");
-        assert!(agent.log().contains("25-bad.groovy:2:"), "{}", agent.log());
+        agent.assert_logs("25-bad.groovy:2:");
         assert_eq!(scripts.steps("three"), "first added second third");
         fs::remove_file(dir.path().join("rules/25-bad.groovy")).unwrap();
         fs::remove_file(dir.path().join("rules/20-second.groovy")).unwrap();

@@ -156,7 +156,7 @@ fn a_script_that_does_not_compile_is_refused_with_its_place() {
         wait_until("the reload is rejected", PATIENCE, || {
             agent.log().contains("the previous configuration stays in use")
         });
-        assert!(agent.log().contains("script:1"), "{}", agent.log());
+        agent.assert_logs("script:1");
         File::options()
             .append(true)
             .open(dir.path().join("app.log"))

@@ -117,7 +117,7 @@ fn without_a_place_for_its_file_a_recording_ends_with_its_agent() {
     let mut agent = Agent::start(dir.path(), CONFIG, &[]);
     settled(dir.path(), &agent);
     let warning = "the recording of this run is lost if the agent crashes";
-    assert!(agent.log().contains(warning), "{}", agent.log());
+    agent.assert_logs(warning);
     assert!(stdout(&record(dir.path(), &["--settings"])).starts_with("recording: in memory only"));
     assert!(dump(dir.path()).iter().any(|event| event["event"] == "FileWrite"));
     assert_eq!(agent.stop().code(), Some(0));
