@@ -142,7 +142,7 @@ fn functions_stay_short() {
     );
     assert!(
         percent >= floor,
-        "{percent} % of the functions have up to {SCREEN_LINES} lines, {floor} % is the least:\n{shown}"
+        "{percent}% of the functions have up to {SCREEN_LINES} lines, {floor}% is the least:\n{shown}"
     );
     assert!(
         longest == ceiling && percent == floor,

@@ -50,7 +50,7 @@ fn figures(matrix: &Matrix) -> Table {
     table.note(format!("{runs} runs, {planted} with planted causes, {healthy} healthy."));
     table.note(format!("Macro F1 {:.3}; target 0.95.", matrix.macro_f1()));
     let first = 100.0 * matrix.first_right();
-    table.note(format!("The first named cause is a planted one in {first:.1} %; target 90 %."));
+    table.note(format!("The first named cause is a planted one in {first:.1}%; target 90%."));
     let alarms = matrix.false_alarms().len();
     table.note(format!("A healthy agent was accused in {alarms} runs; target 0."));
     let (seconds, limit) = (matrix.seconds_max(), VERDICT.as_secs());

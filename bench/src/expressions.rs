@@ -159,7 +159,7 @@ fn conditions(blocks: &[Block], repetitions: usize) -> Table {
         let ns = samples.median() * 1e9 / rows as f64;
         let verdict = if ns <= TARGET_ROW_NS { "holds" } else { "MISSED" };
         let target = if *has_target { verdict } else { "" };
-        let share = format!("{:.1} %", held as f64 * 100.0 / rows as f64);
+        let share = format!("{:.1}%", held as f64 * 100.0 / rows as f64);
         table.row(vec![(*text).to_owned(), format!("{ns:.1}"), share, target.to_owned()]);
     }
     table.note(format!("Target: at most {TARGET_ROW_NS} ns for a row."));

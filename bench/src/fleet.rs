@@ -110,7 +110,7 @@ pub fn run(
     if delays.is_empty() {
         return Ok(());
     }
-    let label = |x: &f64| format!("{x:.0} %");
+    let label = |x: &f64| format!("{x:.0}%");
     let axes = Axes {
         title: "Delay from write to output",
         x: "share of the lines",

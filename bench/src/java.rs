@@ -112,7 +112,7 @@ fn rows(table: &mut Table, threads: usize, costs: &BTreeMap<String, Cost>) {
                 format!("{:.1}", cost.ns),
                 format!("{:.1}", cost.error_ns),
                 format!("{:.3}", cost.bytes),
-                of_own(&format!("{:.0} %", cost.dropped_percent)),
+                of_own(&format!("{:.0}%", cost.dropped_percent)),
                 of_own(&format!("< {BYTES_MAX} bytes")),
                 of_own(holds),
             ]);

@@ -117,7 +117,7 @@ fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
         _ => String::new(),
     };
     format!(
-        "JMH, average time: {times}; ± is half of the interval of 99.9 % confidence. \
+        "JMH, average time: {times}; ± is half of the interval of 99.9% confidence. \
          Bytes are the median of the JVMs, with their range where they differ.{count}"
     )
 }

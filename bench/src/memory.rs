@@ -136,7 +136,7 @@ fn table(runs: &[Run], notes: Vec<String>, time: Duration) -> Table {
     notes.into_iter().for_each(|note| table.note(note));
     table.note(format!(
         "{} s each, both cores for the agent and the load; looks once a second, peaks by the kernel. `_group`: in a \
-         control group with a limit of {GROUP_PERCENT} % of `limits.memory`; its peak includes the page cache.",
+         control group with a limit of {GROUP_PERCENT}% of `limits.memory`; its peak includes the page cache.",
         time.as_secs()
     ));
     table

@@ -83,7 +83,7 @@ fn row(
     }
     let mut cells = vec![scenario.name.clone(), java, format!("{:.0}", off.median())];
     for (share, share_max) in shares.iter().zip(SHARES_MAX) {
-        let percent = |share: f64| format!("{:.2} %", share * 100.0);
+        let percent = |share: f64| format!("{:.2}%", share * 100.0);
         let verdict = if share.median() < share_max { "holds" } else { "MISSED" };
         cells.push(percent(share.median()));
         cells.push(format!(
@@ -91,7 +91,7 @@ fn row(
             percent(share.quantile(0.25)),
             percent(share.quantile(0.75))
         ));
-        cells.push(format!("< {:.1} %: {verdict}", share_max * 100.0));
+        cells.push(format!("< {:.1}%: {verdict}", share_max * 100.0));
     }
     Ok(cells)
 }

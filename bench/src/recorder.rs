@@ -329,7 +329,7 @@ fn cases_table(rows: &[Row], start: Duration) -> Table {
             format!("{:.2}", row.alone),
             format!("{:.3}", row.write / 1000.0),
             format!("{:.1}", row.added),
-            format!("{:.2} %", row.added / row.write * 100.0),
+            format!("{:.2}%", row.added / row.write * 100.0),
             format!("{:.2}", row.allocated),
             us.to_owned(),
             bytes.to_owned(),
@@ -367,7 +367,7 @@ fn verdicts(rows: &[Row]) -> String {
     let holds = |is_met: bool| if is_met { "holds" } else { "MISSED" };
     format!(
         "Targets: recorder off and event off at most {OFF_NS_MAX} ns: {}, {}; below the threshold at most \
-         {BELOW_NS_MAX} ns: {}; on at most {ON_NS_MAX} ns: {}; on at most {:.0} % of the write: {}; nothing \
+         {BELOW_NS_MAX} ns: {}; on at most {ON_NS_MAX} ns: {}; on at most {:.0}% of the write: {}; nothing \
          allocated: {}.",
         holds(alone(RecorderOff) <= OFF_NS_MAX),
         holds(alone(EventOff) <= OFF_NS_MAX),
@@ -397,7 +397,7 @@ fn sizes(connection: &Connection, report: &mut Report) -> io::Result<()> {
             format!("{:.3}", off / 1000.0),
             format!("{:.3}", on / 1000.0),
             format!("{added:.1}"),
-            format!("{:.2} %", added / off * 100.0),
+            format!("{:.2}%", added / off * 100.0),
         ]);
         shares.push(((size as f64).log2(), added / off * 100.0));
     }

@@ -44,7 +44,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         let mut search = Search::default();
         search.lines(&detectors, &clean);
         let lines = clean.iter().filter(|byte| **byte == b'\n').count();
-        let share = format!("{:.1} %", search.looked_at as f64 * 100.0 / lines as f64);
+        let share = format!("{:.1}%", search.looked_at as f64 * 100.0 / lines as f64);
         let speeds = [pass, whole(&clean), whole(&planted)].map(|speed| format!("{speed:.2}"));
         table.row([vec![name.to_owned()], speeds.to_vec(), vec![share]].concat());
     }

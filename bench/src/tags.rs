@@ -64,7 +64,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         behind_ns = behind_ns.max(simd - (scalar * 1.05).max(scalar + 1.0));
     }
     targets.push(Target::most(
-        "below 16 bytes, ns behind the twin with 5 % or 1 ns",
+        "below 16 bytes, ns behind the twin with 5% or 1 ns",
         behind_ns,
         0.0,
     ));
@@ -76,7 +76,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         REAL_TARGET,
     ));
     table.note(
-        "The last row: keys of 6 bytes, values of 12. Below 16 bytes at most 5 % or 1 ns more."
+        "The last row: keys of 6 bytes, values of 12. Below 16 bytes at most 5% or 1 ns more."
             .to_owned(),
     );
     report.add(table)?;

@@ -102,7 +102,7 @@ pub fn peak_bytes(process: Pid) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Checks that the peak resident memory is at most 5 % above the limit.
+/// Checks that the peak resident memory is at most 5% above the limit.
 fn assert_within(agent: &Agent, limit_mib: u64) {
     let peak = peak_bytes(agent.pid());
     let metrics = agent.get("/metrics").unwrap_or_default();

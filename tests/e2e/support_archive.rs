@@ -13,7 +13,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A configuration with every kind of option that may hold a secret. Each secret contains `S3CRET`,
-/// in upper or lower case.
+/// in uppercase or lowercase.
 const CONFIG: &str = r#"
 # comment-S3CRET
 sources:

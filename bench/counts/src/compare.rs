@@ -81,7 +81,7 @@ impl Comparison<'_> {
         let per_unit = measured.instructions as f64 / measured.units as f64;
         let percent = match self.verdict(name, measured) {
             Verdict::Same(percent) | Verdict::More(percent) | Verdict::Less(percent) => {
-                format!("{percent:+.2} %")
+                format!("{percent:+.2}%")
             }
             Verdict::New => String::new(),
         };
@@ -98,16 +98,16 @@ impl Comparison<'_> {
         match verdict {
             Verdict::More(percent) if self.fails(verdict) => writeln!(
                 f,
-                "FAILED {name}: {instructions} instructions, {percent:+.2} % beside the recorded \
-                 {recorded}; {PERCENT_MAX} % is the maximum. If the change is worth it: {accept}, and \
+                "FAILED {name}: {instructions} instructions, {percent:+.2}% beside the recorded \
+                 {recorded}; {PERCENT_MAX}% is the maximum. If the change is worth it: {accept}, and \
                  say why in the commit",
             ),
             Verdict::More(percent) => {
-                writeln!(f, "not compared, other versions: {name}: {percent:+.2} %")
+                writeln!(f, "not compared, other versions: {name}: {percent:+.2}%")
             }
             Verdict::Less(percent) if self.other_versions.is_empty() => writeln!(
                 f,
-                "improved {name}: {percent:+.2} %. Record it, so that it is kept: {accept}"
+                "improved {name}: {percent:+.2}%. Record it, so that it is kept: {accept}"
             ),
             Verdict::New => writeln!(f, "FAILED {name}: no recorded count: {accept}"),
             Verdict::Same(_) | Verdict::Less(_) => Ok(()),
@@ -168,7 +168,7 @@ mod tests {
         assert!(passes && text.ends_with("counts: 1 passed, 0 failed\n"), "{text}");
         let (passes, text) = compared(1021, &[], false);
         assert!(!passes && text.ends_with("counts: 0 passed, 1 failed\n"), "{text}");
-        for part in ["FAILED nginx: 1021", "+2.10 %", "1000", "scripts/counts --accept nginx"] {
+        for part in ["FAILED nginx: 1021", "+2.10%", "1000", "scripts/counts --accept nginx"] {
             assert!(text.contains(part), "{text}");
         }
     }
@@ -176,14 +176,14 @@ mod tests {
     #[test]
     fn an_improvement_passes_with_a_prompt() {
         let (passes, text) = compared(979, &[], false);
-        assert!(passes && text.contains("improved nginx: -2.10 %"), "{text}");
+        assert!(passes && text.contains("improved nginx: -2.10%"), "{text}");
     }
 
     #[test]
     fn other_versions_compare_without_failing_except_on_a_build_server() {
         let (passes, text) = compared(1500, &["rustc 2 here, rustc 1 recorded"], false);
         assert!(passes && text.contains("note: rustc 2 here"), "{text}");
-        assert!(text.contains("not compared, other versions: nginx: +50.00 %"), "{text}");
+        assert!(text.contains("not compared, other versions: nginx: +50.00%"), "{text}");
         let (passes, text) = compared(1000, &["rustc 2 here, rustc 1 recorded"], true);
         assert!(!passes && text.contains("FAILED: rustc 2 here"), "{text}");
     }

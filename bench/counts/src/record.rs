@@ -9,7 +9,7 @@ use std::path::Path;
 /// The first lines of the table.
 const HEAD: &str = "\
 # Instructions of the loads of millstream-counts, written by scripts/counts --accept.
-# The check fails if a load costs 2 % more than here; see bench/README.md.
+# The check fails if a load costs 2% more than here; see bench/README.md.
 ";
 
 /// Recorded counts and the versions with which they were counted.

@@ -165,7 +165,7 @@ fn bytes(cost: &Cost) -> String {
 fn recorded(measured: &Measured) -> String {
     let share = |cost: &Cost| cost.events as f64 / cost.writes as f64 * 100.0;
     let of_case = |case: &str| match measured.cost(case) {
-        Some(cost) => format!("{} of {} ({:.2} %)", cost.events, cost.writes, share(cost)),
+        Some(cost) => format!("{} of {} ({:.2}%)", cost.events, cost.writes, share(cost)),
         None => "none, as this JDK has no throttle".to_owned(),
     };
     let is_on = |case: &str| {
@@ -178,7 +178,7 @@ fn recorded(measured: &Measured) -> String {
         .filter_map(|(case, ..)| measured.cost(case).map(share));
     format!(
         "{}: of the writes, recordings have with the JDK's event {}, with throttle=off {}, with throttle=100/s {}; in \
-         every case that is on and has no such limit at least {:.2} %. A share above 100 % has events of JMH's own \
+         every case that is on and has no such limit at least {:.2}%. A share above 100% has events of JMH's own \
          connection.",
         measured.java,
         of_case(ON),
@@ -255,7 +255,7 @@ fn shares(measured: &Measured, name: &str, prefix: &str) -> String {
     let data = ns("STRINGS_NO_STACK") - ns("CACHED_NO_STACK");
     let mechanism = ns("CACHED_NO_STACK") - measured.ns(OFF);
     let stack = whole - data - mechanism;
-    let percent = |part: f64| format!("{part:.0} ns ({:.0} %)", part / whole * 100.0);
+    let percent = |part: f64| format!("{part:.0} ns ({:.0}%)", part / whole * 100.0);
     format!(
         "{}, {name}: of the {whole:.0} ns that an event with string work adds, host and address take {}, the stack {}, \
          and the event with its clock {}.",
@@ -313,7 +313,7 @@ pub fn report_sizes(measured: &[Measured], setting: &str, report: &mut Report) -
             cells.push(format!("{:.3}", on.mean_ns() / 1e3));
             cells.push(format!("{:.0}", added.ns));
             cells.push(format!("{:.0}", added.error_ns));
-            cells.push(format!("{:.1} %", added.ns / off.mean_ns() * 100.0));
+            cells.push(format!("{:.1}%", added.ns / off.mean_ns() * 100.0));
         }
         table.row(cells);
     }

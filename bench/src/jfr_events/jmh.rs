@@ -41,7 +41,7 @@ impl Cost {
         self.ns.iter().sum::<f64>() / self.ns.len() as f64
     }
 
-    /// Returns half of the 99.9 % confidence interval in ns.
+    /// Returns half of the 99.9% confidence interval in ns.
     pub fn error_ns(&self) -> f64 {
         let (mean, count) = (self.mean_ns(), self.ns.len() as f64);
         let squares = self.ns.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
@@ -72,7 +72,7 @@ pub fn add(costs: &mut Costs, round: Costs) {
     }
 }
 
-/// Quantiles of Student's distribution for a 99.9 % interval, for 3 and for 50 measurements.
+/// Quantiles of Student's distribution for a 99.9% interval, for 3 and for 50 measurements.
 const T_OF_3: f64 = 31.6;
 const T_OF_50: f64 = 3.5;
 

@@ -160,10 +160,10 @@ fn rows(table: &mut Table, jdk: &Jdk, services: &[Service; WAYS.len()]) {
             jdk.version.to_string(),
             format!("{:.0}", service.per_cpu_second.median()),
             format!("{:.0} to {:.0}", service.per_cpu_second.min(), service.per_cpu_second.max()),
-            of_others(format!("{loss:.1} %")),
-            of_others(format!("{:.1} to {:.1} %", middle[0], middle[1])),
+            of_others(format!("{loss:.1}%")),
+            of_others(format!("{:.1} to {:.1}%", middle[0], middle[1])),
             of_others(format!("{:+.1}", heap / 1e6)),
-            of_agent(format!("{COST_MAX} %, {:.0} MB", HEAP_MAX / 1e6)),
+            of_agent(format!("{COST_MAX}%, {:.0} MB", HEAP_MAX / 1e6)),
             of_agent(holds.to_owned()),
         ]);
     }

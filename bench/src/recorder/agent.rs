@@ -136,7 +136,7 @@ fn file_row(
         format!("file to blackhole, {} MB, CPU s", input.bytes / 1_000_000),
         format!("{:.3}", compared.off.median()),
         format!("{:.3}", compared.on.median()),
-        format!("{:.2} %", share * 100.0),
-        format!("< {:.0} %: {verdict}", SHARE_MAX * 100.0),
+        format!("{:.2}%", share * 100.0),
+        format!("< {:.0}%: {verdict}", SHARE_MAX * 100.0),
     ])
 }

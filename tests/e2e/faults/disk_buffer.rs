@@ -477,7 +477,7 @@ fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
     let dir = folder();
     let uri = endpoint.server.uri("/api/v1/write");
     let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
-    // The queue is small, so that the points of most periods go to disk. Above 80 % of the limit
+    // The queue is small, so that the points of most periods go to disk. Above 80% of the limit
     // the agent would count new series together.
     let config = format!("limits: {{ memory: 100MiB }}\n{config}");
     let agent = start_ready(dir.path(), &config);

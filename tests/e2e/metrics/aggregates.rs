@@ -171,7 +171,7 @@ fn percentiles(rank: impl Fn(f64) -> Expected) -> [(&'static str, Expected); 6] 
     .map(|(suffix, part)| (suffix, rank(part)))
 }
 
-/// Returns the bounds within 1 % of the values at the rank and its neighbors, because definitions
+/// Returns the bounds within 1% of the values at the rank and its neighbors, because definitions
 /// of the rank differ by one.
 fn quantile(sorted: &[f64], part: f64) -> Expected {
     let rank = part * (sorted.len() - 1) as f64;

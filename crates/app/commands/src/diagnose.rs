@@ -259,7 +259,7 @@ fn with_unit<'n>(name: &'n str, value: &Value, lag_unit: &str) -> (&'n str, Stri
         ("lag_change_per_second", ..) => {
             return ("lag_change", format!("{} {lag_unit}/s", shown(value)));
         }
-        (_, true, Some(share)) => return (name, format!("{} %", (share * 1000.0).round() / 10.0)),
+        (_, true, Some(share)) => return (name, format!("{}%", (share * 1000.0).round() / 10.0)),
         _ => {}
     }
     let unit = UNITS.iter().find(|(end, _)| name.ends_with(end));
@@ -309,7 +309,7 @@ mod tests {
             "    lag change: 0.5 records/s\n",
             "    oldest: 2.5 s\n",
             "    attempts: 9\n",
-            "    source waits share: 90.5 %\n",
+            "    source waits share: 90.5%\n",
             "    delivered: 3.0 events/s\n",
             "    refused: 4 events\n",
             "    unfinished: 30 bytes\n",

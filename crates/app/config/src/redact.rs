@@ -46,7 +46,7 @@ const WORDS: &[&str] = &["headers", "options"];
 /// in other text.
 const WORD_BYTES_MIN: usize = 8;
 
-/// Characters besides white space that end the part of a URL that may contain a user and a
+/// Characters besides whitespace that end the part of a URL that may contain a user and a
 /// password.
 const ENDS: &[char] = &['/', '?', '#', '"', '\'', '<', '>', '\\'];
 

@@ -67,7 +67,7 @@ pub fn advice(node: &Node, given: String) -> String {
     }
 }
 
-/// Returns the characters in lower case, one for each character of the text.
+/// Returns the characters in lowercase, one for each character of the text.
 fn fold(text: &str) -> Vec<char> {
     text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
 }

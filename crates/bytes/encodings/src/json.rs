@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0 }
     }
 
-    /// Skips white space and returns the next byte without consuming that byte.
+    /// Skips whitespace and returns the next byte without consuming that byte.
     #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.text.get(self.at) {

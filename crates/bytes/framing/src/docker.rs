@@ -60,7 +60,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Skips white space, then consumes `byte`.
+    /// Skips whitespace, then consumes `byte`.
     #[inline]
     fn expect(&mut self, byte: u8) -> Option<()> {
         while self.line.get(self.at).is_some_and(u8::is_ascii_whitespace) {

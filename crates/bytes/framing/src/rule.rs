@@ -18,7 +18,7 @@ pub enum Rule {
     Continue(Pattern),
     /// A line that matches ends the event.
     End(Pattern),
-    /// A line that begins with white space continues the event.
+    /// A line that begins with whitespace continues the event.
     Indentation,
     /// Like `Start`, for MySQL's slow query log, in which two consecutive lines of an entry may
     /// match.

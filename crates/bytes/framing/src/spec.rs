@@ -83,7 +83,7 @@ pub enum Start {
     Timestamp,
     /// The line matches a regular expression.
     Regex,
-    /// The line does not begin with white space.
+    /// The line does not begin with whitespace.
     Indentation,
 }
 

@@ -82,7 +82,7 @@ impl TimeSpec {
     }
 }
 
-/// Returns whether timestamps in this format never begin with white space: the format is a preset,
+/// Returns whether timestamps in this format never begin with whitespace: the format is a preset,
 /// or it begins with a letter, a digit or a conversion that parses only letters and digits.
 fn is_never_indented(format: &str) -> bool {
     match format.as_bytes() {
@@ -131,7 +131,7 @@ impl Position {
 #[derive(Clone, Debug)]
 pub struct TimeReader {
     position: Arc<Position>,
-    /// Whether timestamps start at the beginning of the line and never begin with white space.
+    /// Whether timestamps start at the beginning of the line and never begin with whitespace.
     is_never_indented: bool,
     /// The parser of the first format.
     parser: Parser,

@@ -6,8 +6,8 @@
 //!
 //! | input | result |
 //! |---|---|
-//! | white space around the object or between its tokens | is allowed |
-//! | an empty line, or only white space | `not_json` |
+//! | whitespace around the object or between its tokens | is allowed |
+//! | an empty line, or only whitespace | `not_json` |
 //! | an array, string, number or literal | `not_object` |
 //! | bytes after the object, a trailing comma, a byte below 0x20 in a string, an unknown escape, a byte order mark | `not_json` |
 //! | invalid UTF-8 anywhere in the line | `not_utf8` |
@@ -278,7 +278,7 @@ pub fn check_utf8(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Checks that only white space follows.
+/// Checks that only whitespace follows.
 #[inline(always)]
 pub fn check_end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     cursor.token();

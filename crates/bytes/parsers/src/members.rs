@@ -25,7 +25,7 @@ impl Members {
     }
 
     /// Moves the pairs in matching rows to the members column.
-    // Inlined, because a call costs the key-value parser 1 % more instructions per line.
+    // Inlined, because a call costs the key-value parser 1% more instructions per line.
     #[inline(always)]
     pub fn put(&mut self, fields: &mut Fields) {
         if self.0.is_empty() {

@@ -21,8 +21,8 @@ const SPARSE_MAX: usize = REGISTERS / size_of::<u32>();
 /// An approximate count of distinct values (Flajolet, Fusy, Gandouet, Meunier 2007).
 ///
 /// For up to about a thousand values, the counter stores 26 bits of each hash, and the count is
-/// almost exact. For more values, it has 4,096 one-byte registers, and the standard error is 1.6 %,
-/// which is 1.04/64. The error is above 3.3 % for 5 % of all sets, and above 5 % for 0.2 %. The
+/// almost exact. For more values, it has 4,096 one-byte registers, and the standard error is 1.6%,
+/// which is 1.04/64. The error is above 3.3% for 5% of all sets, and above 5% for 0.2%. The
 /// estimator is Otmar Ertl's improved one (<https://arxiv.org/abs/1702.01284>, algorithm 6), which
 /// is unbiased at any size.
 #[derive(Clone, Debug, PartialEq)]

@@ -50,7 +50,7 @@ fn table(accumulators: &[Accumulator], keys: usize, groups: usize) -> (Groups, i
     (table, bytes)
 }
 
-/// Returns whether the memory that a table reports is within 2 % of the allocated memory.
+/// Returns whether the memory that a table reports is within 2% of the allocated memory.
 fn is_exact(table: &Groups, bytes: i64) -> bool {
     (table.memory_bytes() as i64 - bytes).abs() <= bytes / 50
 }

@@ -35,7 +35,7 @@ fn distinct_counts_have_the_documented_error() {
     let mean = large.iter().map(|(_, error)| error).sum::<f64>() / count;
     let above = large.iter().filter(|(_, error)| error.abs() > 0.05).count() as f64 / count;
     assert!(square.sqrt() < 0.018 && mean.abs() < 0.005, "{} {mean}", square.sqrt());
-    assert!(above < 0.01, "{above} of all counts are off by more than 5 %");
+    assert!(above < 0.01, "{above} of all counts are off by more than 5%");
     assert!(large.iter().all(|(_, error)| error.abs() < 0.07));
 }
 

@@ -50,7 +50,7 @@ impl Bottleneck {
         match &self.component {
             Some(id) => {
                 let kind = self.kind.as_deref().unwrap_or("component");
-                format!("bottleneck: {kind} {id} ({}, {percent} %); {}", self.reason, self.advice)
+                format!("bottleneck: {kind} {id} ({}, {percent}%); {}", self.reason, self.advice)
             }
             None => "bottleneck: none, the input is delivered as it arrives".to_owned(),
         }

@@ -245,7 +245,7 @@ fn log_change(look: MemoryLook) {
     if look.pressure == Pressure::High {
         log::warn!(
             "memory: {used} MiB of limits.memory ({limit} MiB) are in use; until less than \
-             {HIGH_ENDS_PERCENT} % are in use, sources read less, windows end early, and new \
+             {HIGH_ENDS_PERCENT}% are in use, sources read less, windows end early, and new \
              series are counted together"
         );
     } else {

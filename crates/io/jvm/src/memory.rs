@@ -11,8 +11,8 @@ const JVM_THREADS: u64 = 16;
 /// compilers' working memory. Measured at up to 50 MiB.
 const OVERHEAD_BYTES: u64 = 56 << 20;
 
-/// The heap size divided by this number is the size of a garbage collector's tables: 2 % for the
-/// serial collector, 15 % for other collectors.
+/// The heap size divided by this number is the size of a garbage collector's tables: 2% for the
+/// serial collector, 15% for other collectors.
 const SERIAL_PART: u64 = 50;
 const CONCURRENT_PART: u64 = 7;
 

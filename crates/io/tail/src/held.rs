@@ -33,7 +33,7 @@ const COPY_BYTES: usize = 1024 * 1024;
 /// Upper bound in bytes on the default limit for held files.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// The default limit is at most 1/20 (5 %) of the file system.
+/// The default limit is at most 1/20 (5%) of the file system.
 const DISK_SHARE: u64 = 20;
 
 /// Extension of an incomplete copy.
@@ -92,7 +92,7 @@ impl HeldFolder {
         self.path.join(file.name())
     }
 
-    /// Returns the default limit in bytes: the smaller of 1 GiB and 5 % of the file system.
+    /// Returns the default limit in bytes: the smaller of 1 GiB and 5% of the file system.
     pub fn default_bytes_max(&self) -> u64 {
         let existing = self.path.ancestors().find(|folder| folder.is_dir());
         let size =

@@ -47,6 +47,6 @@ pub struct HeldSettings {
     pub copy_at_stop: bool,
     /// Whether the rest of a deleted file goes to the disk buffers of sinks that cannot take it.
     pub spool: bool,
-    /// Maximum bytes of deleted files; by default the smaller of 1 GiB and 5 % of the file system.
+    /// Maximum bytes of deleted files; by default the smaller of 1 GiB and 5% of the file system.
     pub bytes_max: Option<u64>,
 }

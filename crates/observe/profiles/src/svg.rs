@@ -106,9 +106,9 @@ fn write_frame(
     let [r, g, b] = color(node, kind);
     let share = 100.0 * node.samples[1] as f64 / tree.total[1].max(1) as f64;
     let (title, kind, samples) = (escaped(name), kind.name(), node.samples[1]);
-    write!(output, "<g><title>{title} ({kind}): {samples} samples, {share:.2} %")?;
+    write!(output, "<g><title>{title} ({kind}): {samples} samples, {share:.2}%")?;
     if tree.total[0] > 0 {
-        write!(output, ", change {:+.2} %", 100.0 * change(node, tree.total))?;
+        write!(output, ", change {:+.2}%", 100.0 * change(node, tree.total))?;
     }
     let row = ROW - 1.0;
     writeln!(

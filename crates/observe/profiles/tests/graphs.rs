@@ -69,7 +69,7 @@ fn a_picture_has_a_rectangle_for_each_frame_as_wide_as_its_share() {
         (attribute("x"), attribute("width"), attribute("y"))
     };
     let (app, f, out) =
-        (frame("<title>app"), frame("<title>f (Rust): 3 samples, 75.00 %"), frame("<title>out"));
+        (frame("<title>app"), frame("<title>f (Rust): 3 samples, 75.00%"), frame("<title>out"));
     assert_eq!((app.0, app.1), (10.0, 885.0));
     assert_eq!((f.0, f.1), (10.0, 885.0));
     assert_eq!((out.0, out.1), (895.0, 295.0));
@@ -132,8 +132,8 @@ fn a_page_is_searched_and_zoomed_by_keyboard_and_mouse() {
     let seen = used(&page);
     assert_eq!(seen["errors"], serde_json::json!([]));
     assert_eq!(seen["title"], "millstream, process 1");
-    assert_eq!(seen["found"], "2 frames, 70.00 %");
-    assert_eq!(seen["expression"], "1 frames, 64.00 %");
+    assert_eq!(seen["found"], "2 frames, 70.00%");
+    assert_eq!(seen["expression"], "1 frames, 64.00%");
     assert_eq!(seen["wrong"], "not a regular expression");
     let path = |at: usize| seen["path"][at].as_str().unwrap().to_owned();
     let fill = "millstream_tail::source::FileSource::fi…";
@@ -143,15 +143,15 @@ fn a_page_is_searched_and_zoomed_by_keyboard_and_mouse() {
     let detail = |at: usize| seen["details"][at].as_str().unwrap();
     assert!(
         detail(0)
-            .starts_with("millstream_scan::kernel_of_lines (Rust) · 400 samples, 40.00 % of all"),
+            .starts_with("millstream_scan::kernel_of_lines (Rust) · 400 samples, 40.00% of all"),
         "{seen}"
     );
     assert!(detail(1).starts_with("app (component) · 640 samples"), "{seen}");
     assert!(detail(2).contains("FileSource::fill (Rust) · 640 samples"), "{seen}");
-    assert!(detail(2).contains("self 40, 4.00 %"), "{seen}");
-    assert_eq!(seen["functions"][0], "40.00 %40.00 %millstream_scan::kernel_of_lines");
-    assert_eq!(seen["functions"][2], "23.00 %23.00 %memcpy");
-    assert_eq!(seen["byTotal"][0], "0.00 %64.00 %app");
+    assert!(detail(2).contains("self 40, 4.00%"), "{seen}");
+    assert_eq!(seen["functions"][0], "40.00%40.00%millstream_scan::kernel_of_lines");
+    assert_eq!(seen["functions"][2], "23.00%23.00%memcpy");
+    assert_eq!(seen["byTotal"][0], "0.00%64.00%app");
     assert_eq!(seen["searched"], "/^app$/");
 }
 
@@ -166,5 +166,5 @@ fn a_page_of_two_profiles_shows_what_changed() {
     let seen = used(&page);
     assert_eq!(seen["errors"], serde_json::json!([]));
     let detail = seen["details"][0].as_str().unwrap();
-    assert!(detail.ends_with("change +25.00 % of all"), "{seen}");
+    assert!(detail.ends_with("change +25.00% of all"), "{seen}");
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// Duration of the first rate measurement. The clock readings at both ends are off by about 50 ns,
-/// so the rate is accurate to 0.2 %.
+/// so the rate is accurate to 0.2%.
 const FIRST_MEASUREMENT: Duration = Duration::from_micros(50);
 
 /// Number of clock readings per moment. The fastest reading counts.

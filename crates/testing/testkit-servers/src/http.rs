@@ -18,7 +18,7 @@ pub struct ReceivedRequest {
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Headers by lower-case name.
+    /// Headers by lowercase name.
     pub headers: BTreeMap<String, String>,
     /// The body as sent.
     pub body: Vec<u8>,

@@ -13,7 +13,7 @@ pub enum Distributions {
     Native,
 }
 
-/// Initial schema of native histograms: 2⁵ buckets per power of two. Each bucket is 2.2 % wider
+/// Initial schema of native histograms: 2⁵ buckets per power of two. Each bucket is 2.2% wider
 /// than the previous one.
 const SCHEMA: i32 = 5;
 

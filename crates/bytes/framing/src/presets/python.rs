@@ -137,7 +137,7 @@ fn is_report(line: &[u8]) -> bool {
     REPORTS.iter().any(|report| line.starts_with(report))
 }
 
-/// Returns whether a line begins with white space, or with a box that the `rich` library draws.
+/// Returns whether a line begins with whitespace, or with a box that the `rich` library draws.
 fn is_indented(line: &[u8]) -> bool {
     matches!(line, [b' ' | b'\t', ..] | [0xE2, 0x94 | 0x95, ..])
 }

@@ -153,7 +153,7 @@ fn after_fields<'h>(header: &'h str, config: &DelimitedConfig) -> Option<&'h str
     rest.strip_prefix(':').or(rest.strip_prefix('\t')).or(rest.strip_prefix(delimiter))
 }
 
-/// Returns the names in a list. White space separates the names unless the list contains the
+/// Returns the names in a list. Whitespace separates the names unless the list contains the
 /// delimiter, because files with other delimiters may use either.
 fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     let list = list.trim_matches(' ');

@@ -29,7 +29,7 @@ impl Cursor<'_> {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Skips white space. Returns the next byte.
+    /// Skips whitespace. Returns the next byte.
     #[inline(always)]
     pub fn token(&mut self) -> u8 {
         let byte = self.peek();
@@ -49,7 +49,7 @@ impl Cursor<'_> {
         self.peek()
     }
 
-    /// Skips white space and the given byte.
+    /// Skips whitespace and the given byte.
     #[inline(always)]
     pub fn expect(&mut self, byte: u8) -> Result<(), Reason> {
         if self.token() != byte {

@@ -6,7 +6,7 @@
 //! another reason, is therefore never mistaken for a whole one.
 //!
 //! The memory is bounded, whatever the server sends: only the beginning of a string and one byte of
-//! white space are kept, and an item that is still too long ends the response.
+//! whitespace are kept, and an item that is still too long ends the response.
 
 mod cut_string;
 mod object;
@@ -28,7 +28,7 @@ const ITEM_BYTES_MAX: usize = 64 << 10;
 const OUTSIDE_BYTES_MAX: usize = 64 << 10;
 
 /// Maximum bytes that are kept for each item after it is replaced: the placeholder, a comma, and
-/// white space.
+/// whitespace.
 const OUTSIDE_BYTES_PER_ITEM: usize = 8;
 
 /// Maximum bytes from the end of one item to the end of the next as the response arrives. An item

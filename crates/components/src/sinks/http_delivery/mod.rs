@@ -96,7 +96,7 @@ pub struct Capacity {
 pub struct Request {
     /// The body, in order. Several parts are not joined before they are sent.
     pub body: Vec<Bytes>,
-    /// Headers of this request besides the headers of the sink: lower-case names, and values.
+    /// Headers of this request besides the headers of the sink: lowercase names, and values.
     pub headers: Vec<(&'static str, String)>,
     /// Events of the request, by their index in the batch. A request without events is a probe,
     /// which any rejection ends.
@@ -201,6 +201,6 @@ pub trait Packer: Send + 'static {
         None
     }
 
-    /// Handles a successful response. `header` looks up the response headers by lower-case name.
+    /// Handles a successful response. `header` looks up the response headers by lowercase name.
     fn on_success(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
 }

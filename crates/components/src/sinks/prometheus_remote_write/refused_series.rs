@@ -26,10 +26,10 @@ const AGE_MS: u64 = 10 * 60 * 1000;
 /// refusal to count against the series.
 const LATE_MS: i64 = 60 * 1000;
 
-/// Lower-case words that mark a refusal as being about labels.
+/// Lowercase words that mark a refusal as being about labels.
 const OF_LABELS: [&str; 2] = ["label", "metric name"];
 
-/// Lower-case words that mark a refusal as being about a sample.
+/// Lowercase words that mark a refusal as being about a sample.
 const OF_SAMPLE: [&str; 7] = [
     "sample",
     "timestamp",

@@ -178,7 +178,7 @@ mod tests {
             (
                 r#"{"distribution_percentiles":[0.5,2]}"#,
                 "/distribution_percentiles/1",
-                "use 0.02 for 2 %",
+                "use 0.02 for 2%",
             ),
         ] {
             let config: DogStatsdConfig = serde_json::from_str(options).unwrap();

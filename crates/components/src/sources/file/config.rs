@@ -100,7 +100,7 @@ pub struct HeldConfig {
     pub spool: bool,
     /// Maximum disk space of deleted files that are not delivered yet. Above the maximum, the
     /// source drops the files that were deleted first, and counts their undelivered data. The
-    /// default is the smaller of 1 GiB and 5 % of the file system of `data_dir`.
+    /// default is the smaller of 1 GiB and 5% of the file system of `data_dir`.
     pub max: Option<Size>,
 }
 

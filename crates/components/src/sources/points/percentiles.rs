@@ -20,7 +20,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<OptionErr
         let text = match () {
             // A smaller value is more likely out of range than meant as a percentage.
             () if *part >= 1.5 && *part <= 100.0 => {
-                format!("is out of range; use {} for {part} %", part / 100.0)
+                format!("is out of range; use {} for {part}%", part / 100.0)
             }
             () if !(0.0..=1.0).contains(part) => "is out of range; use 0 to 1, such as 0.95".into(),
             () if parts[..index].contains(part) => "is a duplicate; remove it".into(),
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn an_error_names_the_element_and_says_what_to_write() {
         for (parts, pointer, advice) in [
-            (&[0.5, 99.0][..], "/percentiles/1", "use 0.99 for 99 %"),
+            (&[0.5, 99.0][..], "/percentiles/1", "use 0.99 for 99%"),
             (&[-0.5], "/percentiles/0", "use 0 to 1"),
             (&[f64::NAN], "/percentiles/0", "use 0 to 1"),
             (&[0.5, 0.9, 0.5], "/percentiles/2", "is a duplicate"),

@@ -40,11 +40,11 @@ pub enum StepConfig {
     Compute(IndexMap<String, Formula>),
     /// Converts fields to types.
     Cast(BTreeMap<String, CastType>),
-    /// Converts fields to lower case.
+    /// Converts fields to lowercase.
     Lower(Vec<String>),
-    /// Converts fields to upper case.
+    /// Converts fields to uppercase.
     Upper(Vec<String>),
-    /// Removes leading and trailing white space.
+    /// Removes leading and trailing whitespace.
     Trim(Vec<String>),
     /// Extracts a part of a text.
     Substring(SubstringConfig),

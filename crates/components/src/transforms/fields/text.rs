@@ -1,4 +1,4 @@
-//! Steps on text: case, white space, substrings.
+//! Steps on text: case, whitespace, substrings.
 
 use super::{Noted, Step, change, plain};
 use millstream_model::{Batch, Cell, CellKind, ColumnBuilder};

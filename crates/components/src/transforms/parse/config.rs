@@ -80,7 +80,7 @@ options! {
     /// characters as in JSON. For `cef` and `leef`: whether `\=`, `\\`, `\n` and `\r` in values are
     /// decoded.
     escapes: Option<bool>,
-    /// For `delimited` and `key_value`: whether white space around keys and values is removed.
+    /// For `delimited` and `key_value`: whether whitespace around keys and values is removed.
     trim: Option<bool>,
     /// For `delimited` and `key_value`: unquoted values that yield no field, such as `-`. For `cef`
     /// and `leef`: values that yield no field; the list may contain the empty value.

@@ -56,7 +56,7 @@ pub fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Appends bytes as lower-case hexadecimal digits.
+/// Appends bytes as lowercase hexadecimal digits.
 pub fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {

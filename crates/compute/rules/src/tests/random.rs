@@ -67,7 +67,7 @@ pub fn line(random: &mut Rng) -> String {
     parts.collect()
 }
 
-/// Returns random JSON, sometimes with a repeated name, white space, or an error.
+/// Returns random JSON, sometimes with a repeated name, whitespace, or an error.
 fn document(random: &mut Rng) -> String {
     let text = value(random, 3);
     match (random.u32(..8), text.strip_prefix("{\""), text.strip_suffix("\"}")) {

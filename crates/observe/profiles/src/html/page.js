@@ -51,7 +51,7 @@ let matchingNodes = [];
 
 const name = (node) => data.names[nameOf[node]][0];
 const kind = (node) => data.names[nameOf[node]][1];
-const percent = (part, whole) => `${((100 * part) / Math.max(whole, 1)).toFixed(2)} %`;
+const percent = (part, whole) => `${((100 * part) / Math.max(whole, 1)).toFixed(2)}%`;
 
 function change(node) {
   return samples[node] / Math.max(total, 1) - before[node] / Math.max(data.total[1], 1);
@@ -169,7 +169,7 @@ function describe(node) {
   if (parent[node] !== ALL) parts.push(`${percent(samples[node], samples[parent[node]])} of its caller`);
   if (data.compares) {
     const of = 100 * change(node);
-    parts.push(`change ${of > 0 ? "+" : ""}${of.toFixed(2)} % of all`);
+    parts.push(`change ${of > 0 ? "+" : ""}${of.toFixed(2)}% of all`);
   }
   return parts.join(" · ");
 }

@@ -142,7 +142,7 @@ fn an_answer_without_an_end_takes_little_memory_and_names_the_bound() {
         (format!("{ITEM}{{\"error\":\""), "x", "16384 KiB"),
         (format!("{ITEM}{{\"error\":\""), "é", "16384 KiB"),
         (format!("{ITEM}{{\"error\":\""), "\\u00e9", "16384 KiB"),
-        // A member name, white space, numbers, nesting, members, items of another array.
+        // A member name, whitespace, numbers, nesting, members, items of another array.
         (format!("{ITEM}{{\""), "x", "16384 KiB"),
         (ITEM.to_owned(), " ", "16384 KiB"),
         ("{\"took\":".to_owned(), "1", "64 KiB"),
