@@ -133,7 +133,8 @@ impl Reloader {
         self.services.state.refuse();
     }
 
-    /// Returns the number of components that differ; `None` if nothing differs.
+    /// Applies a checked configuration. Returns the number of components that changed, or `None` if
+    /// nothing changed.
     async fn apply(
         &mut self,
         running: &mut Running,

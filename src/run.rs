@@ -250,7 +250,8 @@ fn waits(stopped: &Stopped) -> bool {
     waiting.bytes + waiting.events + stopped.snapshot.buffered_events() > 0
 }
 
-/// Returns the names of the components that prevented delivery, in parentheses, after a space.
+/// Returns what prevented delivery, in parentheses with a leading space, such as ` (sink out)`.
+/// Returns an empty string if nothing did.
 fn late(stopped: &Stopped) -> String {
     let sinks = stopped.snapshot.undelivered_list();
     let sinks = (!sinks.is_empty()).then(|| format!("sink {sinks}"));

@@ -176,7 +176,7 @@ fn a_condition_selects_and_faults_are_named() {
     }
     for (args, part) in [
         (&["app", "--where", "odd =="][..], "where: "),
-        (&["pased"], "no component and no output is named `pased`; did you mean `parsed`?"),
+        (&["pased"], "no component or output is named `pased`; did you mean `parsed`?"),
         (&["parsed.rejectd"], "`app`, `parsed`, `parsed.rejected`, `clean` and `out`"),
         (&["app", "--limit", "0"], "--limit"),
         (&["app", "--format", "xml"], "--format"),
@@ -357,7 +357,7 @@ fn a_tap_continues_after_a_reload_with_the_new_redactions() {
     while !line.contains("\"ended\"") {
         line = open.line();
     }
-    let why = "the configuration was reloaded: no component and no output is named `app`";
+    let why = "the configuration was reloaded: no component or output is named `app`";
     assert!(line.contains(why), "{line}");
 }
 

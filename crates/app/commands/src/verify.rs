@@ -83,7 +83,7 @@ pub struct VerifyArgs {
     /// Keep the temporary folder with every rotated file; it is always kept after a failure
     #[arg(long)]
     keep: bool,
-    /// Replay the random choices of a run, though not its timing [default: random]
+    /// Random seed; the same seed repeats a run's choices, but not its timing [default: random]
     #[arg(long)]
     seed: Option<u64>,
 }

@@ -185,7 +185,7 @@ impl Builder {
         if self.nodes <= NODES_MAX {
             return Ok(());
         }
-        let what = format!("more than {NODES_MAX} values after the expansion of aliases");
+        let what = format!("more than {NODES_MAX} values after aliases are expanded");
         Err(Fault::new(place, what, "split the file, or use fewer aliases"))
     }
 
@@ -454,7 +454,7 @@ mod tests {
             bomb += &format!("a{level}: &a{level} [{aliases}]\n");
         }
         assert_eq!(bad(&bomb).len(), 1);
-        assert!(bad(&bomb)[0].contains("more than 200000 values after the expansion of aliases"));
+        assert!(bad(&bomb)[0].contains("more than 200000 values after aliases are expanded"));
         assert!(
             bad(&"- ".repeat(100_000))[0].contains("f.yaml:1:129: nested more than 64 levels deep")
         );

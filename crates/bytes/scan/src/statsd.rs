@@ -1,6 +1,6 @@
 //! The lines of a StatsD message, and the delimiters of their first fields.
 
-/// Number of `|` in a line whose positions are returned.
+/// Maximum number of `|` positions that are returned per line.
 pub const BARS: usize = 3;
 
 /// Positions in one line `name:value|type|field|…`, relative to the start of the message. The line

@@ -100,8 +100,8 @@ fn line(to: &mut String, text: fmt::Arguments) {
     let _ = to.write_fmt(text);
 }
 
-/// Returns a label value as it leaves the agent: without secrets, and with escaped control
-/// characters, which could move the cursor of a terminal.
+/// Returns a label value as it leaves the agent: secrets are masked, and control characters are
+/// escaped so that they cannot move a terminal's cursor.
 fn shown(value: &str) -> Cow<'_, str> {
     let masked = mask(value);
     if !masked.contains(char::is_control) {

@@ -54,7 +54,7 @@ pub trait Sink: Send + Sync {
         _bytes: &[u8],
         _payload: &Payload,
     ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
-        Err(RoutingError("payloads of this sink have none"))
+        Err(RoutingError("payloads of this sink have no metadata"))
     }
 
     /// Returns the minimum bytes that all lanes together need in addition to payloads, such as for

@@ -143,9 +143,10 @@ pub struct DeliveryStage {
 pub struct Trace {
     /// Id of the source.
     pub source: Arc<str>,
-    /// Wall clock when the source issued the batch and the trace began, in nanoseconds since 1970.
+    /// Wall-clock time at which the source issued the batch and the trace began, in nanoseconds
+    /// since 1970.
     pub begun_ns: i64,
-    /// Wall clock when the block was read, in nanoseconds since 1970.
+    /// Wall-clock time at which the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
     /// Number of events in the batch.
     pub events: usize,

@@ -68,7 +68,7 @@ fn rest(spool: &mut Spool) -> Vec<Entry> {
     std::iter::from_fn(|| spool.next().expect("a readable disk")).collect()
 }
 
-/// Returns the names in a folder, except the lock's.
+/// Returns the names in a folder, except for the lock file.
 fn names(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

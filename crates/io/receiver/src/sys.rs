@@ -121,7 +121,8 @@ impl Mapping {
 
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping has `len` readable, initialized bytes and lives as long as `self`.
-        // Only `ReceiveBuffers::receive` writes to it, which takes `&mut` of its owner.
+        // Every writer has exclusive access: `bytes_mut` and `release` take `&mut self`, and
+        // `ReceiveBuffers::receive` takes `&mut` to the owner of the mapping.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 

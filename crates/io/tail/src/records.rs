@@ -339,8 +339,8 @@ impl IdleRecord {
     }
 }
 
-/// Returns whether every sink has settled the read part of a plain file that was seen with one name
-/// only.
+/// Returns whether every sink has settled everything read so far from a plain file that has only
+/// ever been seen under one name.
 fn is_settled(record: &FileRecord, sinks: &[(SinkIndex, String)]) -> bool {
     let descriptor = &record.descriptor;
     let end = descriptor.fingerprint.end;

@@ -328,7 +328,7 @@ impl FileSource {
         open.counters.error("truncated_unread");
         open.counters.dropped("truncated_unread", 1);
         log::error!(
-            "source {}: {bytes} bytes were truncated before a sink delivered them",
+            "source {}: {bytes} bytes were truncated before they could be reread for a sink",
             open.info.id
         );
         open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();

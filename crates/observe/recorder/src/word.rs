@@ -11,7 +11,7 @@ pub trait Word {
     /// Writes the word.
     fn store(&self, value: u64, ordering: Ordering);
 
-    /// Replaces `from` with `to`. Returns whether the word was equal to `from`.
+    /// Sets the word to `to` if it equals `from`. Returns whether it did.
     fn replace(&self, from: u64, to: u64) -> bool;
 
     /// Adds to the word and returns the old value.

@@ -135,10 +135,8 @@ fn clean(name: &str, mut content: Vec<u8>, forms: &[Vec<u8>]) -> Result<Vec<u8>,
     if name.ends_with(".jfr") {
         let has_secret = forms.iter().any(|form| find(&content, form).is_some());
         if has_secret || !url_credentials(&content).is_empty() {
-            return Err(
-                "the recording contains a secret; `millstream record` writes it for your use only"
-                    .to_owned(),
-            );
+            let why = "the recording contains a secret; to keep a copy, run `millstream record`";
+            return Err(why.to_owned());
         }
         return Ok(content);
     }

@@ -52,10 +52,10 @@ fn unknown(config: &Config, name: &str) -> TapRefusal {
     let near = nearest(name, &names);
     let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
     let text = format!(
-        "no component and no output is named `{name}`{near} There are {}",
+        "no component or output is named `{name}`{near} The names are {}",
         listed(&names, "and")
     );
-    TapRefusal::Unknown(text.replace("` There", "`; there"))
+    TapRefusal::Unknown(text.replace("` The names", "`; the names"))
 }
 
 /// Returns the names of a component's outputs, the main one first. The names of a sink include its

@@ -76,7 +76,8 @@ pub unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
     }
 }
 
-/// Appends a bit mask of the bytes in a set (see [`crate::bitmap`]).
+/// Appends a bit mask of `block`, with a bit set for each byte that is in `set` (see
+/// [`crate::bitmap`]).
 ///
 /// # Safety
 /// The CPU must have the features of `V`.

@@ -77,7 +77,7 @@ impl Units {
         let bytes: u64 = units.iter().map(|(bytes, _)| u64::from(*bytes)).sum();
         let events: u64 = units.iter().map(|(_, events)| u64::from(*events)).sum();
         if !reader.is_at_end() || (bytes, events) != (length, payload.events) {
-            return Err(RoutingError("the units do not match the payload"));
+            return Err(RoutingError("the units do not add up to the payload"));
         }
         Ok(Units { units, _paid: None })
     }

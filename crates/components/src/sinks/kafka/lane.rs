@@ -596,7 +596,8 @@ impl Lane for KafkaLane {
         std::mem::take(&mut self.refused)
     }
 
-    // Do not process reports here, because the events that they refuse must be returned first.
+    // Do not process delivery reports here. They may add refused events, and the engine must get
+    // those from `refused` before the payload counts as settled.
     fn settled(&mut self) -> Vec<Settled> {
         let throttled =
             self.client.as_ref().map_or(Duration::ZERO, |client| client.take_throttled());

@@ -43,11 +43,11 @@ impl Encoding {
         payload: &Payload,
     ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
         let [text] = &payload.parts[..] else {
-            return Err(RoutingError("the text of the rows is not one part"));
+            return Err(RoutingError("the payload does not consist of one part"));
         };
         let rows = stored::read(bytes, text, &self.distributions);
         let rows = rows.filter(|rows| rows.rows().len() as u64 == payload.events);
-        let rows = rows.ok_or(RoutingError("it is not a list of rows of the payload"))?;
+        let rows = rows.ok_or(RoutingError("it is not a list of the payload's rows"))?;
         Ok(Some(PayloadMetadata::recreated(EncodedRows { rows, _paid: None })))
     }
 

@@ -68,7 +68,8 @@ pub struct PointOptions {
     /// Maximum number of concurrent connections; at most half of the process's limit on open files.
     #[schemars(range(min = 1, max = 65536))]
     pub max_connections: usize,
-    /// Tags that identify the sender of a point.
+    /// Tags that the source adds to each point to identify its sender. None by default, because
+    /// each tag multiplies the number of series.
     pub origin_tags: Vec<OriginTag>,
     /// Maximum number of series per receiver; points in additional series are counted together. The
     /// limit bounds the memory of the source.

@@ -183,7 +183,8 @@ impl Parse {
         }
         fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
         fields.finish().into_iter().for_each(|column| batch.fields.merge(column, &batch.block));
-        // Configured names receive columns even if the limit is exceeded.
+        // Move fields that `time.field` names into columns, even past the limit on columns, so that
+        // they are found by name.
         let named = self.times.iter().filter_map(|time| time.field.as_deref());
         batch.fields.lift(named, &batch.block);
         source

@@ -263,7 +263,7 @@ impl FieldConfig {
             return error("", message);
         }
         if let Some(name) = self.field.as_ref().filter(|name| !is_field(name)) {
-            return error("/field", &format!("`{name}` is not a field; use its name alone"));
+            return error("/field", &format!("`{name}` is not a field name; write only the name"));
         }
         if self.field.is_some() && self.from.is_some() {
             return error("/from", "has no meaning with `field`; remove it");
@@ -321,7 +321,10 @@ impl Group {
         let has_name = regex.capture_names().flatten().any(|name| name == self.group);
         let has_number =
             self.group.parse::<usize>().is_ok_and(|number| number < regex.captures_len());
-        let message = format!("the pattern has no group `{}`; use its name or number", self.group);
+        let message = format!(
+            "the pattern has no group `{}`; use the name or number of a group in the pattern",
+            self.group
+        );
         (!has_name && !has_number).then(|| OptionError::new("/regex/group", message))
     }
 }

@@ -24,7 +24,7 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
     for (index, name) in group_by.iter().enumerate() {
         let key = format!("/group_by/{index}");
         if !is_field(name) {
-            error(key, "is not a field; use its name alone");
+            error(key, "is not a field name; write only the name");
         } else if name == "overflow" {
             error(key, "is reserved for the tag of events beyond `groups_max`; rename the field");
         } else if group_by[..index].contains(name) {

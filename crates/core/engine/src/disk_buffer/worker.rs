@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Syncs the written entries if a sync is due, and settles their segments.
+    /// Syncs the written entries if a sync is due, and settles their holds.
     fn sync(&mut self) {
         let Some(since) = self.appended_since else { return };
         let is_urgent = self.buffer.lock().is_urgent();

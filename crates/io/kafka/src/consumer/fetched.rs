@@ -153,8 +153,8 @@ impl<'a> FetchedRecord<'a> {
     /// Calls `visit` with each header until it returns false. A header may lack a value.
     pub fn headers(self, mut visit: impl FnMut(&'a [u8], Option<&'a [u8]>) -> bool) {
         let mut headers = null_mut();
-        // SAFETY: the message is alive. It owns the headers, which it parses on the first call; no
-        // other thread has it.
+        // SAFETY: the message is alive and owns the headers. librdkafka parses them on the first
+        // call, and no other thread uses the message.
         let code = unsafe { c::rd_kafka_message_headers(self.message, &mut headers) };
         if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
             return;

@@ -193,8 +193,9 @@ impl Orphans {
         self.orphans.extract_if(.., is_late).collect()
     }
 
-    /// Counts unread data as lost for files that were truncated so long ago that no copy will
-    /// appear.
+    /// Gives up on truncated files whose copy will not appear: counts their unread data as lost, and
+    /// deletes their records. With a finite input, gives up on all truncated files; otherwise, on
+    /// those that were truncated at least `ORPHAN_TIME` ago.
     pub(super) fn expire(&mut self, scope: &Scope, cx: &SourceCx<'_>) {
         let late = if scope.is_finite(cx) {
             std::mem::take(&mut self.orphans)
@@ -227,7 +228,7 @@ pub(super) fn count_truncated(name: &str, bytes: u64, open: &SourceOpen) {
     counters.dropped("truncated_unread", 1);
     counters.dropped_bytes("truncated_unread", bytes);
     log::error!(
-        "source {}: {bytes} bytes of {name} were truncated before every sink delivered them",
+        "source {}: {bytes} bytes of {name} were truncated before all sinks had delivered them",
         open.info.id
     );
 }

@@ -40,7 +40,7 @@ pub(super) struct Retention {
     deadline: Option<Instant>,
     /// Files that could be neither linked nor copied during this stop.
     unheld: HashSet<OriginId>,
-    /// Files that were rewritten after the last poll, as detected during this stop. All their
+    /// Files found during this shutdown to have been rewritten since the last poll. All their
     /// content is unread.
     rewritten: HashSet<OriginId>,
     /// Unsettled bytes and events from files that were dropped while some of the data was in

@@ -64,14 +64,14 @@ fn a_point_is_a_component_or_one_of_its_outputs() {
     for (name, near) in [("parse", "parsed"), ("split.card", "split.cards"), ("ot", "out")] {
         let Err(TapRefusal::Unknown(text)) = found(name) else { panic!("{name}") };
         let expected = format!(
-            "no component and no output is named `{name}`; did you mean `{near}`? There are \
+            "no component or output is named `{name}`; did you mean `{near}`? The names are \
              `app`, `other`, `parsed`, `parsed.rejected`, `few`, `cleaned`, `split`, `split.cards`, \
              `no_cards`, `out`, `raw` and `raw.rejected`"
         );
         assert_eq!(text, expected);
     }
     let Err(TapRefusal::Unknown(text)) = found("xyzxyzxyz") else { panic!() };
-    assert!(text.starts_with("no component and no output is named `xyzxyzxyz`; there are `app`"));
+    assert!(text.starts_with("no component or output is named `xyzxyzxyz`; the names are `app`"));
 }
 
 #[test]
