@@ -136,7 +136,7 @@ async fn serve(
     let mut signals = Signals::receive()?;
     let store =
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
-    // Keep it until the end of this function, so that the stop is also recorded.
+    // Keep it until the end of this function, so that the shutdown is also recorded.
     let recording = Recording::start(&config.globals.data_dir, &config.globals);
     let console = Api::open(&config, options, &recording.state).await;
     let console = console.map_err(|message| (FAILED, message))?;

@@ -136,7 +136,7 @@ fn plot(results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
 }
 
 impl Measured {
-    /// Returns the CPU seconds for the input, without the start and the stop of the agent.
+    /// Returns the CPU seconds for the input, without the agent's startup and shutdown.
     fn busy_seconds(&self) -> f64 {
         self.full.median() - self.empty.median()
     }

@@ -198,7 +198,7 @@ impl Bench<'_> {
 }
 
 impl Run<'_> {
-    /// Returns the CPU seconds for the input, without start and stop of the program.
+    /// Returns the CPU seconds for the input, without the program's startup and shutdown.
     fn busy_seconds(&self) -> f64 {
         self.full.median() - self.empty.median()
     }

@@ -46,7 +46,7 @@ impl Endpoint {
             taken.entry(number).or_default().push(event["meta"]["id"].as_str().unwrap().to_owned());
         }
         drop(taken);
-        // This is slow enough that most lines are undelivered at a stop.
+        // This is slow enough that most lines are undelivered when the agent stops.
         std::thread::sleep(Duration::from_millis(50));
         Reply::status(200)
     }
@@ -155,7 +155,7 @@ fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
     endpoint.assert_once_by_id(lines);
 }
 
-/// Returns the last log line, which describes the stop.
+/// Returns the last log line, which summarizes the shutdown.
 fn farewell(agent: &Agent) -> String {
     let log = agent.log();
     log.lines().rev().find(|line| line.contains("stopped; ")).unwrap_or_default().to_owned()

@@ -294,7 +294,7 @@ fn a_stop_settles_dead_letters_that_were_delivered() {
     wait_until("the others are sent", LIMIT, || {
         agent.metric(sent).is_some_and(|sent| sent >= 1998.0)
     });
-    // The letters are written, but the file is not synced before the stop.
+    // The letters are written, but the file is not synced before shutdown.
     let letters = || lines(&dir.path().join("dead.json"));
     wait_until("the letters are written", LIMIT, || letters().len() == 2);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());

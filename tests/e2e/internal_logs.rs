@@ -43,7 +43,7 @@ fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     assert!(all.len() < 100, "{} records", all.len());
 }
 
-/// Every log line until the stop becomes one event, although the source is replaced.
+/// Every log line until shutdown becomes one event, although the source is replaced.
 #[test]
 fn a_reload_and_a_stop_lose_no_record() {
     let dir = folder();

@@ -1,5 +1,5 @@
-//! Guarantees of `docs/reference/guarantees.md` that no other test covers: clean stops, and sources
-//! that cannot read twice.
+//! Guarantees of `docs/reference/guarantees.md` that no other test covers: clean shutdowns, and
+//! sources that cannot read twice.
 
 use super::kafka;
 use crate::support::{Agent, folder, lines, wait_until};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of stops of an agent.
+/// Number of times that an agent is stopped.
 const STOPS: usize = 3;
 
 /// Number of lines between two stops.
@@ -91,7 +91,7 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     }
 }
 
-/// The sink would sync only after an hour, but a stop delivers the events from standard input.
+/// The sink would sync only after an hour, but shutdown delivers the events from standard input.
 #[test]
 fn events_from_standard_input_are_delivered_at_a_stop() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! Tests that a transform that hangs delays only the sinks behind it, and that every end of a run
+//! Tests that a transform that hangs delays only its downstream sinks, and that every end of a run
 //! is bounded.
 
 use crate::support::{Agent, folder, lines, wait_until};
@@ -350,7 +350,7 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
     assert!(log.contains(" bytes from sources that cannot be reread"), "{log}");
 }
 
-/// After a response 403 the next attempt is 5 to 10 s later, which is longer than the stop may
+/// After a response 403, the next attempt is 5 to 10 s later, which is longer than shutdown may
 /// take.
 #[test]
 fn a_stop_tries_again_at_once_what_waits_for_its_next_attempt() {

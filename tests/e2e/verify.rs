@@ -61,7 +61,7 @@ fn files_deleted_behind_a_slow_sink_are_held_if_possible() {
     let not_kept = before.rsplit(char::is_whitespace).next().unwrap();
     let end = format!(" torn 0 ({not_kept} lines of deleted files could not be kept)");
     assert!(last.starts_with("lost 0 repeated ") && last.ends_with(&end), "{output:?}");
-    // For each of the three logs, files were deleted before a kill and before a stop.
+    // For each of the three logs, files were deleted before a kill and before a shutdown.
     let before = |phrase: &str| -> u64 {
         let (start, _) = text.split_once(phrase).unwrap_or_else(|| panic!("no {phrase}: {text}"));
         start.rsplit([' ', '\n']).next().unwrap().parse().unwrap()
@@ -72,7 +72,8 @@ fn files_deleted_behind_a_slow_sink_are_held_if_possible() {
         "{output:?}"
     );
     assert!(before(" kills and ") >= 1 && before(" stops\n") >= 1, "{output:?}");
-    // Data that only a descriptor holds is neither delivered nor lost, and a stop counts it.
+    // Data that only a descriptor holds is neither delivered nor lost, and the shutdown summary
+    // counts it.
     assert!(before(" across kills") > 0, "{output:?}");
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();

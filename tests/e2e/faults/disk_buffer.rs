@@ -314,7 +314,7 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
 }
 
 /// The events that a full buffer has dropped and the events that it still holds add up after every
-/// stop and kill. Dropped segments do not count as lost segments.
+/// shutdown and kill. Dropped segments do not count as lost segments.
 #[test]
 fn drops_are_counted_once_over_stops_and_kills() {
     const LINES: u64 = 100_000;

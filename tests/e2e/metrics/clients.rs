@@ -30,7 +30,7 @@ fn sent_by(program: &Path, source: &str, scheme: &str) -> Events {
     let output = Command::new(program).arg(&address).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{address}: {}\n{errors}", output.status);
-    // At a stop the agent reads the sockets and flushes.
+    // When it stops, the agent reads the sockets and flushes.
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     Events::read(dir.path())
 }

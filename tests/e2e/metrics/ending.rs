@@ -19,7 +19,7 @@ fn sigterm_flushes_the_current_period() {
         let messages: Vec<String> =
             (0..1000).map(|n| format!("held:1|c|#round:{round}\nlast:{n}|g")).collect();
         send_all(&dir.path().join("points.sock"), &messages);
-        // The stop follows immediately, while the last points are still in the socket.
+        // The shutdown follows immediately, while the last points are still in the socket.
         agent.terminate();
         assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
         assert!(!dir.path().join("points.sock").exists(), "the socket is removed");
@@ -126,7 +126,7 @@ fn points_reach_several_sockets_of_one_source() {
     assert_eq!(Events::read(dir.path()).sum("both", ""), 2.0);
 }
 
-/// A datagram that the kernel accepted is counted, even at the moment of the stop.
+/// A datagram that the kernel accepted is counted, even at the moment of shutdown.
 #[test]
 fn a_stop_under_load_loses_no_accepted_datagram() {
     for _ in 0..5 {

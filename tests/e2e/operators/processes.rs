@@ -290,7 +290,7 @@ fn a_killed_agent_leaves_no_process_behind() {
 }
 
 /// The operator cannot run because its control group is gone. Calls wait, but a reload that removes
-/// the operator succeeds, and so does a stop.
+/// the operator succeeds, and so does a shutdown.
 #[test]
 fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     let Some(group) = Group::new(400 << 20) else {
@@ -319,7 +319,7 @@ fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     break_it(&agent);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(count(&load.path("out.json")), 1, "the lines wait");
-    // A stop ends in time, and the next start reads the lines again.
+    // Shutdown ends in time, and the agent rereads the lines after a restart.
     let begin = Instant::now();
     assert!(!agent.stop().success(), "{}", agent.log());
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());

@@ -139,8 +139,8 @@ impl Groups {
         ((group as usize) < self.len() && id != NONE).then_some(group)
     }
 
-    /// Returns the group with these key ids, one per column. Adds a new group. Returns `None` if
-    /// the table is full or an id is unknown.
+    /// Finds or adds the group with these key ids, one per column. Returns `None` if the table is
+    /// full or an id is unknown.
     pub fn add(&mut self, ids: &[u32]) -> Option<u32> {
         if let Some(group) = self.find_group(ids) {
             return Some(group);

@@ -19,7 +19,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(1);
 /// time to recover.
 pub(crate) struct DeadLanes<'a> {
     core: &'a Core,
-    /// Time at which the stop gives up.
+    /// Time at which the shutdown gives up.
     deadline: tokio::time::Instant,
     looked: Instant,
     failing: Failing,

@@ -53,8 +53,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Returns how often each source is picked in `turns` turns if every source always has data and
-    /// queues again.
+    /// Returns how many times each source is picked in `turns` turns if every source always has
+    /// data and queues again.
     fn turns(priorities: &[Priority], turns: u64) -> Vec<u64> {
         let mut queue: VecDeque<usize> = (0..priorities.len()).collect();
         let mut picked = vec![0; priorities.len()];

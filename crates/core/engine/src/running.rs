@@ -1,4 +1,4 @@
-//! A running engine: the threads, the barrier, and the stop.
+//! A running engine: the threads, the barrier, and the shutdown.
 
 use crate::blueprint::Built;
 use crate::chain::Worker;

@@ -274,7 +274,7 @@ async fn a_full_disk_buffer_drops_the_oldest_and_counts_them() {
 /// Agents that are stopped and reloaded at random points.
 const INTERRUPTED: TestSize = TestSize { gate: 1, long: 100 };
 
-/// Number of stops and reloads per agent.
+/// Number of shutdowns and reloads per agent.
 const INTERRUPTIONS: usize = 6;
 
 /// A quarter of a four-segment buffer is in flight in a sink while events are dropped.

@@ -110,7 +110,7 @@ pub struct Batch {
     /// The file's header line, which names the columns of all rows, without its line ending. `None`
     /// if the header is unknown, if the file has none, or if no component asks for it.
     pub header: Option<Arc<str>>,
-    /// Wall clock time when the block was read, in nanoseconds since 1970.
+    /// Wall-clock time at which the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
     /// Event time of each row in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` if no
     /// transform parsed times.

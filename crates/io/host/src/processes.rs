@@ -40,7 +40,7 @@ struct Stat<'t> {
     resident_pages: u64,
 }
 
-/// Resource usage of the processes with one name.
+/// Resource usage of all processes with the same name.
 #[derive(Default)]
 struct Usage {
     count: u64,

@@ -197,8 +197,8 @@ pub enum Ancillary<'a> {
 }
 
 impl Ancillary<'_> {
-    /// Returns the segment length of merged datagrams or 0, and the sender's index. Resets the
-    /// header for the next round.
+    /// Resets the header for the next round. Returns the segment length of merged datagrams or 0,
+    /// and the sender's index.
     #[inline]
     fn read(
         &mut self,

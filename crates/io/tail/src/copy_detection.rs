@@ -110,9 +110,9 @@ pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
         || is_rotation_name(&file_name(path), &other)
 }
 
-/// Returns the offset up to which `copy` contains the read part of a file: all of it, or all except
-/// the bytes read just before the truncation. `None` if `copy` is not a copy. `head` and
-/// `fingerprints` describe the read part.
+/// Returns the offset up to which `copy` contains what was read from a file: all of it, or all
+/// except the bytes read just before the truncation. `None` if `copy` is not a copy. `head` and
+/// `fingerprints` describe what was read.
 pub fn read_part_in(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> Option<u64> {
     let bytes = copy.content.bytes().ok()?;
     let fingerprint = fingerprints.before(bytes);
@@ -131,8 +131,8 @@ impl Candidate {
         Ok(Candidate { path, content, stat, head })
     }
 
-    /// Returns whether the candidate contains the read part of a file: `head`, and the bytes before
-    /// `fingerprint`.
+    /// Returns whether the candidate contains what was read from a file: `head`, and the bytes
+    /// before `fingerprint`.
     pub fn holds(&mut self, head: Head, fingerprint: Option<Fingerprint>) -> bool {
         let matches = |content: &mut Content| -> io::Result<bool> {
             Ok(head.matches(content)?
@@ -145,7 +145,7 @@ impl Candidate {
             && matches(&mut self.content).unwrap_or(false)
     }
 
-    /// Returns whether the content of the candidate equals the read part of a closed file.
+    /// Returns whether the candidate's content equals what was read from a closed file.
     pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
         let bytes = closed.fingerprint.end;
         let same_time = closed.modified_ns == modified_ns(&self.stat);
@@ -156,9 +156,9 @@ impl Candidate {
             && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
-    /// Returns whether the candidate contains the read part of a closed file, possibly followed by
-    /// more data. A short head is not enough evidence, because other files may begin with the same
-    /// bytes.
+    /// Returns whether the candidate contains what was read from a closed file, possibly followed
+    /// by more data. A short head is not enough evidence, because other files may begin with the
+    /// same bytes.
     pub fn continues(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
             || closed.head.is_full() && self.holds(closed.head, Some(closed.fingerprint))

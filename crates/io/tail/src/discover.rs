@@ -92,7 +92,7 @@ pub fn check_glob(pattern: &str) -> Result<(), String> {
     matcher(pattern).map(drop)
 }
 
-/// Patterns for files to exclude.
+/// Patterns that match the files to exclude.
 pub struct Exclude {
     names: Vec<GlobMatcher>,
     paths: Vec<GlobMatcher>,

@@ -133,8 +133,8 @@ impl FileFramer {
         self.open = None;
     }
 
-    /// Returns whether the open event must end at `now`. The timeout restarts whenever bytes are
-    /// added.
+    /// Decides whether the open event must end at `now`, and remembers since when it is open. The
+    /// timeout restarts whenever bytes are added.
     pub fn close(&mut self, portion: Portion, raw: &[u8], now: EngineTime) -> Close {
         let position = portion.position;
         let bytes = portion.bytes;
@@ -152,7 +152,7 @@ impl FileFramer {
         }
     }
 
-    /// Adds an event, the end of `text`, to a batch. Returns how often a long line was cut.
+    /// Adds an event, the end of `text`, to a batch. Returns how many times a long line was cut.
     pub fn add(
         &self,
         event: Event,

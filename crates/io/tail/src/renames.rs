@@ -113,7 +113,7 @@ impl CreatedFiles {
         self.files.extend(paths.into_iter().min().map(|key| (key, matching)));
     }
 
-    /// Returns the matching name of the file that the rename replaces.
+    /// Records a rename. Returns the matching name of the file that it replaces.
     fn rename(&mut self, rename: &Rename, matches: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let replaced = rename.to.iter().min().and_then(|key| self.files.remove(key)).flatten();
         let moved = rename.from.iter().min().and_then(|key| self.files.remove(key));
@@ -133,7 +133,7 @@ impl CreatedFiles {
         }
     }
 
-    /// Returns the matching name of the file, unless it was compressed.
+    /// Forgets a deleted file. Returns its matching name, unless the file was compressed.
     fn delete(&mut self, paths: &[PathBuf]) -> Option<PathBuf> {
         let key = paths.iter().min()?;
         let matching = self.files.remove(key)??;

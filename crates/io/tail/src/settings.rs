@@ -7,9 +7,9 @@ use std::time::Duration;
 
 /// Settings for a source that reads files.
 pub struct TailSettings {
-    /// Patterns for the files to read.
+    /// Patterns that match the files to read.
     pub include: Vec<Pattern>,
-    /// Patterns for files to exclude.
+    /// Patterns that match the files to exclude.
     pub exclude: Exclude,
     /// Which symlinks to files are followed.
     pub symlinks: Symlinks,

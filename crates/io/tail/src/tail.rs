@@ -191,7 +191,7 @@ pub struct Tail {
     /// Whether an error in compressed data was logged.
     error_logged: bool,
     /// Whether the file is a copy in which reading continues. No writer appends to a copy, and a
-    /// copy may be shorter than the read part of its original.
+    /// copy may be shorter than what was read of its original.
     frozen: bool,
     /// Time of the last identity check; `None` if the identity must be checked before the next
     /// read.

@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(200);
 /// Maximum number of polls before a source that has not ended fails the test.
 const POLLS_MAX: usize = 1000;
 
-/// Maximum duration of a stop.
+/// Maximum duration of a shutdown.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn lines(count: usize) -> Vec<u8> {

@@ -17,7 +17,7 @@ impl<T: Clone + Eq + Hash> Positions<T> {
         Positions { positions: positions.collect(), list }
     }
 
-    /// Returns the position of each entry. Adds new entries.
+    /// Adds the entries that are new. Returns the position of each entry.
     fn add_all(&mut self, entries: Vec<T>) -> Vec<u32> {
         entries.into_iter().map(|entry| self.add(entry)).collect()
     }

@@ -141,7 +141,7 @@ impl Builder {
             return *id;
         }
         let id = self.locations.len() as u64 + 1;
-        // In the message, the innermost function is first.
+        // In the message, the innermost function comes first.
         let line = place.iter().rev().map(|frame| self.line(profile.get(*frame))).collect();
         let outermost = place.first().map(|frame| profile.get(*frame));
         let module = outermost.and_then(|frame| frame.module.as_deref());

@@ -77,7 +77,7 @@ impl Plan {
 
 /// The writes and actions of a run.
 pub struct Done {
-    /// Lines that each writer has written. The writers of [`Rotation::Expire`] are last.
+    /// Lines that each writer has written. The writers of [`Rotation::Expire`] come last.
     pub written: Vec<Written>,
     /// Other actions.
     pub deeds: Deeds,

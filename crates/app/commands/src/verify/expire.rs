@@ -223,7 +223,8 @@ fn writing(error: io::Error) -> String {
     format!("cannot write the log files: {error}")
 }
 
-/// Returns the events of `source` that the stops in `agent_log` counted as lost with deleted files.
+/// Returns the events of `source` that the shutdowns in `agent_log` counted as lost with deleted
+/// files.
 fn counted_at_stops(agent_log: &str, source: &str) -> u64 {
     let stops = agent_log.lines().filter(|line| line.contains("stopped; "));
     let counted_in = |line: &str| -> u64 {

@@ -4,8 +4,8 @@
 /// exception. The limit exists because log lines in an unknown format look the same.
 pub const TEXT_LINES_MAX: u8 = 20;
 
-/// Patterns of dates and times that begin with a digit. `0` represents a digit, `A` an uppercase
-/// letter, and `a` a lowercase letter.
+/// Patterns that match dates and times that begin with a digit. `0` represents a digit, `A` an
+/// uppercase letter, and `a` a lowercase letter.
 const NUMERIC_TIMES: [&[u8]; 12] = [
     b"0000-00-00",
     b"0000/00/00",
@@ -21,7 +21,7 @@ const NUMERIC_TIMES: [&[u8]; 12] = [
     b"0000000000",
 ];
 
-/// Patterns of dates and times that begin with a letter.
+/// Patterns that match dates and times that begin with a letter.
 const NAMED_TIMES: [&[u8]; 8] = [
     b"Aaa 00 00:00",
     b"Aaa  0 00:00",

@@ -253,8 +253,9 @@ impl Files {
         self.open.retain(|_, writer| writer.dirty || writer.used.elapsed() < idle);
     }
 
-    /// Returns the state to keep after this agent stops writing. Bytes that are added later belong
-    /// to other programs and must not be truncated.
+    /// Forgets synced files if nothing is unsynced, and returns the state to keep after this agent
+    /// stops writing. Bytes that are added later belong to other programs and must not be
+    /// truncated.
     pub fn close(&mut self) -> Vec<u8> {
         if self.open.values().all(|writer| !writer.dirty) {
             self.known = SyncedFiles::default();

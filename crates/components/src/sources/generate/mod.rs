@@ -1,4 +1,4 @@
-//! The `generate` source: web server log lines with sequence numbers, for trials and tests.
+//! The `generate` source: web server log lines with sequence numbers, for tests and demos.
 //!
 //! The same seed generates the same lines except for their times.
 

@@ -113,9 +113,9 @@ pub struct HostMetricsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisksConfig {
-    /// Patterns of disk names to include; all by default.
+    /// Patterns that match the names of the disks to include; all disks by default.
     pub include: Vec<Glob>,
-    /// Patterns of disk names to exclude; they take precedence over `include`.
+    /// Patterns that match the names of the disks to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
     /// Whether to report partitions in addition to whole disks.
     pub partitions: bool,
@@ -125,13 +125,15 @@ pub struct DisksConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesystemsConfig {
-    /// Patterns of types to include, such as `ext4`; all by default.
+    /// Patterns that match the file system types to include, such as `ext4`; all by default.
     pub include_types: Vec<Glob>,
-    /// Patterns of types to exclude; they take precedence over `include_types`.
+    /// Patterns that match the file system types to exclude; they take precedence over
+    /// `include_types`.
     pub exclude_types: Vec<Glob>,
-    /// Patterns of mount points to include; all by default.
+    /// Patterns that match the mount points to include; all by default.
     pub include_mountpoints: Vec<Glob>,
-    /// Patterns of mount points to exclude; they take precedence over `include_mountpoints`.
+    /// Patterns that match the mount points to exclude; they take precedence over
+    /// `include_mountpoints`.
     pub exclude_mountpoints: Vec<Glob>,
     /// Maximum time to query a file system, 100ms to 1m. Raise it for a slow network file system.
     pub timeout: Interval,
@@ -141,9 +143,10 @@ pub struct FilesystemsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterfacesConfig {
-    /// Patterns of interface names to include; all by default.
+    /// Patterns that match the names of the interfaces to include; all by default.
     pub include: Vec<Glob>,
-    /// Patterns of interface names to exclude; they take precedence over `include`.
+    /// Patterns that match the names of the interfaces to exclude; they take precedence over
+    /// `include`.
     pub exclude: Vec<Glob>,
 }
 
@@ -151,8 +154,8 @@ pub struct InterfacesConfig {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesConfig {
-    /// Patterns of process names, as shown by `ps -o comm`; none by default. Each match adds
-    /// several metric series.
+    /// Patterns that match the names of the processes to report, as shown by `ps -o comm`; none by
+    /// default. Each match adds several metric series.
     pub include: Vec<Glob>,
 }
 

@@ -104,9 +104,9 @@ fn default_max_tag_values() -> usize {
 
 /// Source settings.
 pub struct Settings {
-    /// Patterns of recordings.
+    /// Patterns that match the recordings to read.
     pub include: Vec<Pattern>,
-    /// Patterns of excluded recordings.
+    /// Patterns that match the recordings to exclude.
     pub exclude: Exclude,
     /// Whether to skip recordings that exist when the source starts for the first time.
     pub is_from_end: bool,

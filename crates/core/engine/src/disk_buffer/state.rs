@@ -23,7 +23,8 @@ const FAILING_MAX: Duration = Duration::from_secs(1);
 /// sinks wait to fill a request or to spread the hosts' load.
 const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How often an entry may be abandoned before it is treated as the cause of the panics.
+/// Maximum number of times that an entry may be abandoned before it is treated as the cause of the
+/// panics.
 const ATTEMPTS_MAX: u8 = 3;
 
 pub(super) struct State {

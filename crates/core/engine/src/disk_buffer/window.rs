@@ -39,7 +39,7 @@ pub(super) struct Tracked {
     /// Whether the bytes are counted as kept.
     pub is_kept: bool,
     pub is_settled: bool,
-    /// How often the entry has been abandoned.
+    /// Number of times that the entry has been abandoned.
     pub attempts: u8,
     /// Memory for the payload if the payload was read from disk.
     pub paid: Option<Aside>,

@@ -215,7 +215,7 @@ impl Spool {
         self.damage.push(damage);
     }
 
-    /// Counts the unread rest of a segment as damaged, because its file is gone.
+    /// Counts the unread remainder of a segment as damaged, because its file is gone.
     fn lose_segment(&mut self) {
         let position = self.position_in(self.reading);
         let segment = &self.segments[self.reading];

@@ -95,7 +95,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Removes a segment's file, or keeps a damaged file with another name.
+    /// Removes a segment's file, or keeps a damaged file under another name.
     fn remove_file(&self, index: usize) -> io::Result<()> {
         let segment = &self.segments[index];
         match segment.is_damaged {

@@ -1,9 +1,9 @@
 //! Copy detection: copies made by copytruncate rotations, and compressed rotations.
 //!
 //! A candidate is a copy if its name is a rotation name of the original, and its content matches
-//! the read part or the current content of the original. Data in a copy is treated as read. If the
-//! original is truncated or deleted before all of it was read, reading continues in the copy with
-//! the same id.
+//! what was read from the original, or its current content. Data in a copy is treated as read. If
+//! the original is truncated or deleted before all of it was read, reading continues in the copy
+//! with the same id.
 
 use super::adoption::Adoption;
 use super::copy_search::{CopyFile, CopySearch};

@@ -25,7 +25,7 @@ pub(super) struct CopyFile {
     pub id: Option<OriginId>,
 }
 
-/// A copy, and the offset up to which it contains the read part of its original.
+/// A copy, and the offset up to which it contains what was read of its original.
 struct PartialCopy {
     copy: CopyFile,
     part: u64,
@@ -33,7 +33,7 @@ struct PartialCopy {
 
 impl CopySearch<'_> {
     /// Finds the copy of a truncated file among the open files and in its folder. If there are
-    /// several copies, finds the copy that contains the most of the read part.
+    /// several copies, finds the copy that contains the most of what was read.
     pub(super) fn find_copy(self, id: OriginId) -> Option<CopyFile> {
         let read = self.files.get(id)?.fingerprinted();
         let mut best = self.open_copy(id);

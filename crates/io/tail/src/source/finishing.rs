@@ -323,7 +323,7 @@ impl Finishing<'_> {
     }
 
     /// Records a finished file without a path. The file may have grown unseen before it was renamed
-    /// or compressed, so that its copy contains more than the read part. The copy of a deleted file
+    /// or compressed, so that its copy contains more than what was read. The copy of a deleted file
     /// is awaited for a while.
     fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
         let open = &self.scope.open;

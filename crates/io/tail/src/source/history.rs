@@ -30,7 +30,7 @@ const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 /// The files that the source remembers without reading them.
 pub(super) struct History {
     /// Files from before the restart that have not been found yet, and closed files that may
-    /// reappear with another name.
+    /// reappear under another name.
     pub records: Records,
     pub finished: FinishedFiles,
     pub orphans: Orphans,

@@ -157,7 +157,7 @@ impl Identification<'_> {
         }
     }
 
-    /// Opens the file at `path` if it is recorded with another name.
+    /// Opens the file at `path` if it is recorded under another name.
     fn open_renamed(
         &mut self,
         path: &Path,

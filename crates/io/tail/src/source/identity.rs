@@ -14,6 +14,6 @@ pub(super) enum Identity {
     Unknown(Inode),
     /// The file is compressed or a copy, and may still be incomplete.
     Incomplete,
-    /// The file is excluded, or was adopted with another name.
+    /// The file is excluded, or was adopted under another name.
     Skipped,
 }

@@ -34,11 +34,11 @@ pub(super) struct Retention {
     bytes_max: u64,
     /// Whether the files held before the start have been adopted.
     restored: bool,
-    /// End offsets of the copies made during this stop, by file id.
+    /// End offsets of the copies made during this shutdown, by file id.
     copied: HashMap<OriginId, u64>,
     /// Deadline for copies during shutdown.
     deadline: Option<Instant>,
-    /// Files that could be neither linked nor copied during this stop.
+    /// Files that could be neither linked nor copied during this shutdown.
     unheld: HashSet<OriginId>,
     /// Files found during this shutdown to have been rewritten since the last poll. All their
     /// content is unread.
@@ -290,12 +290,12 @@ impl Retention {
         Some(if is_rewritten { Owed { settled: 0, ..owed } } else { owed })
     }
 
-    /// Returns whether an earlier attempt during this stop could neither link nor copy a file.
+    /// Returns whether an earlier attempt during this shutdown could neither link nor copy a file.
     pub(super) fn is_unheld(&self, id: OriginId) -> bool {
         self.unheld.contains(&id)
     }
 
-    /// Returns the end offset of a file's copy that was made during this stop.
+    /// Returns the end offset of a file's copy that was made during this shutdown.
     pub(super) fn copied_to(&self, id: OriginId) -> Option<u64> {
         self.copied.get(&id).copied()
     }

@@ -429,7 +429,7 @@ impl Tails {
     }
 }
 
-/// Opens a file at its path, at its held link, or with another name in its folder.
+/// Opens a file at its path, at its held link, or under another name in its folder.
 fn open_anywhere(
     path: &Path,
     held: Option<PathBuf>,

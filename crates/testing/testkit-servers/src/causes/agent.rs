@@ -34,7 +34,7 @@ const WAITS: u64 = 1 << 32;
 pub struct Setup {
     pub dir: PathBuf,
     pub port: u16,
-    /// Patterns of the source.
+    /// The `include` patterns of the source.
     pub include: Vec<String>,
     /// Additional options of the source.
     pub source: String,

@@ -125,7 +125,7 @@ impl Matrix {
         self.planted().filter_map(|run| run.seconds).fold(0.0, f64::max)
     }
 
-    /// Returns, for each injected cause, how often each cause was named in its runs.
+    /// Returns, for each injected cause, how many times each cause was named in its runs.
     pub fn confusion(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut confusion: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for run in &self.runs {

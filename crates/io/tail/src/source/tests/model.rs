@@ -149,7 +149,7 @@ fn heads() -> impl Strategy<Value = Heads> {
 enum Holding {
     /// By hard links.
     Links,
-    /// By open descriptors, and by copies at a clean stop, because no link can be created.
+    /// By open descriptors, and by copies at a clean shutdown, because no link can be created.
     Copies,
     /// By hard links, with space for one file.
     Little,

@@ -139,7 +139,7 @@ impl Oracle {
         let mut owed =
             deleted.flat_map(|content| &content.lines).filter(|line| !self.ids.contains_key(*line));
         match owed.find(|line| !held.contains(line)) {
-            Some(line) => Err(format!("{line:?} is not held at a stop")),
+            Some(line) => Err(format!("{line:?} is not held at shutdown")),
             None => Ok(()),
         }
     }

@@ -246,7 +246,7 @@ impl World {
                 let named = self.files.values().filter(|content| content.named);
                 self.oracle.are_kept(self.held.values(), held.iter().chain(named))?;
                 if self.fixture.dropped("deleted_undelivered") > 0 {
-                    return Err("data was lost at a stop although it could be held".into());
+                    return Err("data was lost at shutdown although it could be held".into());
                 }
             }
         }

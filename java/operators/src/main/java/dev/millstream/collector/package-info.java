@@ -23,7 +23,7 @@
  * void close() { ((Jedis) state.redis)?.close() }
  * }</pre>
  *
- * <p>A stop or the timeout interrupts the thread of a call, and {@link Events} then throws {@link CollectorStoppedException}. A call that
+ * <p>Shutdown or the timeout interrupts the thread of a call, and {@link Events} then throws {@link CollectorStoppedException}. A call that
  * does not end within five more seconds hangs: the collector is called again only after it has returned, and keeps its thread.
  */
 package dev.millstream.collector;
