@@ -34,7 +34,7 @@ pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     let within = if cell.is_own() { column.own().len() } else { block.len() };
     assert!(
         cell.start() + cell.len() <= within,
-        "{}: {cell:?} ends behind {within} bytes",
+        "{}: {cell:?} ends after {within} bytes",
         column.name
     );
     let bytes = column.bytes(block, cell).to_vec();

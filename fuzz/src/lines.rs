@@ -112,7 +112,7 @@ fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], place: Place) -> Batch {
         }
     }
     for failure in failures {
-        assert!(failure.at <= lines[failure.row].len(), "{failure:?} is behind its line");
+        assert!(failure.at <= lines[failure.row].len(), "{failure:?} is past the end of its line");
         assert_eq!(
             rows[failure.row],
             Ok(BTreeMap::new()),

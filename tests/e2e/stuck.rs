@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration with one sink behind a transform and one sink without the transform.
+/// A configuration with one sink downstream of a transform and one sink without the transform.
 const BRANCHES: &str = "
 shutdown_timeout: 2s
 limits: { memory: 64MiB }

@@ -101,7 +101,7 @@ impl Terminal {
         self.tmux(&["resize-window", "-t", "t", "-x", &x, "-y", &y]);
     }
 
-    /// Starts the command; the shell prints its exit status behind `ended`.
+    /// Starts the command; the shell prints its exit status after `ended`.
     fn top(&self, environment: &str, folder: &Path, args: &str) {
         let program = millstream();
         let (program, config) = (program.display(), folder.join("millstream.yaml"));

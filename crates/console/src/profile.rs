@@ -246,7 +246,7 @@ pub async fn end(query: &str) -> Reply {
     let Some(id) = id else {
         return error(
             StatusCode::BAD_REQUEST,
-            "add ?id= with the id that the start of the profile returned",
+            "add ?id= with the id that POST /api/profile returned",
         );
     };
     // Run as a task, because the profile must also end if the client disconnects meanwhile.

@@ -253,7 +253,7 @@ fn changes(body: &[u8]) -> Result<Vec<(EventKind, EventChange)>, String> {
 fn change_of(name: &str, value: Value) -> Result<(EventKind, EventChange), String> {
     let Some(kind) = EventKind::named(name) else {
         let names: Vec<&str> = EVENTS.iter().map(|spec| spec.name).collect();
-        return Err(format!("there is no event {name:?}; there are {}", names.join(", ")));
+        return Err(format!("no event is named {name:?}; the names are {}", names.join(", ")));
     };
     let change: EventChange =
         serde_json::from_value(value).map_err(|error| format!("{name}: {error}"))?;
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn errors_say_what_to_write() {
         for (events, expected) in [
-            (r#"{"fileread": {}}"#, "there is no event \"fileread\"; there are FileRead, "),
+            (r#"{"fileread": {}}"#, "no event is named \"fileread\"; the names are FileRead, "),
             (r#"{"FileRead": {"threshold": "1"}}"#, "FileRead: threshold: \"1\" has no unit; "),
             (r#"{"FileRead": {"threshold": 1}}"#, "FileRead: threshold: 1 is not a text"),
             (r#"{"FileRead": {"rate": "1"}}"#, "FileRead: rate: \"1\" is not a number of events"),

@@ -1,5 +1,5 @@
-//! Tests several sinks behind one source: a sink that stalls, a sink that is ahead, and a sink that
-//! is added later.
+//! Tests several sinks of one source: a sink that stalls, a sink that is ahead, and a sink that is
+//! added later.
 
 use super::{PATIENCE, assert_all, broker, events, numbered, run, source};
 use crate::support::{Agent, folder, wait_until};
@@ -48,7 +48,7 @@ impl Endpoint {
     }
 }
 
-/// Returns a configuration with a file and the endpoint behind the source.
+/// Returns a configuration with a file and the endpoint downstream of the source.
 fn config(topic: &str, group: &str, more: &str, endpoint: &Endpoint) -> String {
     let source = source(&broker().bootstrap(), topic, group, more);
     let uri = endpoint.server.uri("/");

@@ -119,7 +119,7 @@ fn jar(given: Option<&Path>) -> Result<PathBuf, String> {
     millstream_jvm::find_agent_jar(&program).map_err(|places| {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         format!(
-            "the Java agent's jar is in none of {}; copy it there from target/release, where `make \
+            "the Java agent's jar was not found in {}; copy it there from target/release, where `make \
              build` puts it, or pass it with --jar",
             places.join(", ")
         )

@@ -9,7 +9,7 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 use super::parse::twice;
 
-/// Prefix of top-level keys that hold YAML for anchors and have no other meaning.
+/// Prefix of top-level keys that hold YAML for anchors; the agent ignores them otherwise.
 pub const SHARED: &str = "x-";
 
 /// The merged configuration, not yet checked.

@@ -141,7 +141,7 @@ pub fn schema(catalog: &dyn Catalog) -> Json {
         root["properties"][kind.section()] = section;
     }
     root["properties"]["tests"] = tests_schema(&mut definitions);
-    let shared = "YAML for anchors; it has no other meaning.";
+    let shared = "YAML for anchors; the agent ignores it otherwise.";
     let pattern = format!("^{SHARED}");
     root["patternProperties"] = json!({ pattern: { "description": shared } });
     root["$schema"] = DIALECT.into();

@@ -22,7 +22,7 @@ pub(crate) const KEY_TRIGGERS: &[Pattern] = &[
     &[b"e", b"c", b"r"],
     &[b"i_-tsegnhrdpv", b"k", b"e", b"y"],
     &[b"to", b"o", b"k", b"ei"], // toke(n), (c)ooki(e)
-    &[b"@"],                     // behind a password in a URL
+    &[b"@"],                     // after a password in a URL
 ];
 
 /// Tokens that are recognizable by their form.

@@ -88,9 +88,9 @@ impl Groups {
         self.dictionaries.get(column)?.find(Probe::new(text), text)
     }
 
-    /// Returns the id of a string in a key column. Adds an unknown string. Returns `None` if the
-    /// table is full or the column does not exist. If there is only one key column, each string
-    /// becomes a group.
+    /// Finds or adds a string in a key column, and returns its id. Returns `None` if the table is
+    /// full or the column does not exist. If there is only one key column, each string becomes a
+    /// group.
     pub fn intern(&mut self, column: usize, text: &[u8]) -> Option<u32> {
         self.intern_probe(column, Probe::new(text), text)
     }

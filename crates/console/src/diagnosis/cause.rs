@@ -147,7 +147,7 @@ const ROWS: [Row; 34] = [
     row(Cause::RebalanceLoop, "rebalance_loop", 0.0, "raise `max.poll.interval.ms`, set `group.instance.id`, or look for members of the consumer group of {} that restart"),
     row(Cause::KernelDrops, "kernel_drops", 0.0, "raise the receive buffer or the number of receivers of {}, and `net.core.rmem_max`"),
     row(Cause::DiskBufferFilling, "disk_buffer_filling", 8.0, "repair the endpoint of {}, or raise `max` of its disk buffer"),
-    row(Cause::HeldFilesNearLimit, "held_files_near_limit", 0.0, "repair the sinks behind {}, or raise `held.max`; beyond this limit the oldest files are lost"),
+    row(Cause::HeldFilesNearLimit, "held_files_near_limit", 0.0, "repair the sinks downstream of {}, or raise `held.max`; beyond this limit the oldest files are lost"),
     row(Cause::CheckpointStore, "checkpoint_store", 3.0, "free space in `data_dir`, or make it writable ({})"),
     row(Cause::ClockOff, "clock_off", 3.0, "correct the clock of the host that writes the logs, or the time zone in the format of {}"),
     row(Cause::ApplicationWritesLate, "application_writes_late", 3.0, "look for buffering in the logger of the application that writes {}"),
@@ -158,7 +158,7 @@ const ROWS: [Row; 34] = [
     row(Cause::WrongEncoding, "wrong_encoding", 3.0, "set `encoding` of {} to the encoding of the writer"),
     row(Cause::LinesTooLong, "lines_too_long", 3.0, "raise `max_line` of {}, or shorten the lines"),
     row(Cause::TimesOutOfOrder, "times_out_of_order", 3.0, "let one process write each file of {}, or sort at the endpoint"),
-    row(Cause::NothingWritten, "nothing_written", 8.0, "nothing, unless the application that {} reads should write"),
+    row(Cause::NothingWritten, "nothing_written", 8.0, "nothing to do, unless the application that {} reads should be writing"),
 ];
 
 impl Cause {

@@ -92,7 +92,7 @@ fn a_busy_source_is_healthy_and_a_quiet_one_idle() {
     agent.run(&mut diagnoser, 40, Agent::work);
     assert!(causes(&diagnoser).is_empty() && !diagnoser.diagnosis().late);
     assert_eq!(diagnoser.diagnosis().sources[0].status, Status::Healthy);
-    assert_eq!(diagnoser.diagnosis().sources[0].sinks, ["out"], "behind the transform");
+    assert_eq!(diagnoser.diagnosis().sources[0].sinks, ["out"], "downstream of the transform");
     assert_eq!(
         (&*diagnoser.bottleneck().reason, &diagnoser.bottleneck().component),
         ("input", &None)

@@ -187,7 +187,7 @@ impl Life<'_> {
                 break;
             }
         }
-        assert_eq!(issued, self.issued(), "a ticket was issued behind the barrier");
+        assert_eq!(issued, self.issued(), "a ticket was issued after the barrier");
         assert!(self.running.is_empty());
         if !self.core.status().is_drained() {
             assert!(self.hangs(), "the barrier is not reached");

@@ -113,7 +113,7 @@ fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), Start
         layout::VERSION => Ok((bridge, java)),
         other => Err(failed(format!(
             "its call interface has version {other}, but the program has version {}; use the jar \
-             and the program of the same build",
+             and the program from the same build",
             layout::VERSION
         ))),
     }

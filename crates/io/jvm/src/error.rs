@@ -126,8 +126,8 @@ pub enum RegisterError {
 pub enum ControlError {
     /// There was no response in time.
     #[error(
-        "the JVM has not responded for {0} seconds, because it compiles a rule that is too complex \
-         or has too little memory"
+        "the JVM has not responded for {0} seconds, because it is compiling a rule that is too \
+         complex, or has too little memory"
     )]
     Timeout(u64),
     /// Java threw an exception.

@@ -40,8 +40,8 @@ pub enum Symlinks {
 /// checks.
 ///
 /// # Errors
-/// Returns an error if the file cannot be opened, or is behind a symlink that `links` does not
-/// allow.
+/// Returns an error if the file cannot be opened, or is reached through a symlink that `links` does
+/// not allow.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
     // Opening a FIFO would unblock a writer that waits for a reader. A FIFO that is swapped in
     // after this check is detected below.

@@ -112,7 +112,7 @@ pub enum Read {
     Nothing,
     /// The next line needs a new block.
     Full,
-    /// The file no longer contains its read part.
+    /// The file no longer contains what was read.
     Changed,
 }
 
@@ -142,7 +142,7 @@ impl Request<'_> {
 }
 
 /// How long the result of an identity check is valid while a file is read. A file that waits for
-/// memory may be rewritten in that time, and grow beyond its read part.
+/// memory may be rewritten in that time, and grow beyond the offset read so far.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Byte order marks.
@@ -447,7 +447,7 @@ impl Tail {
         self.unfinished.as_deref().filter(|line| is_last(line)).map(|line| line.since + timeout)
     }
 
-    /// Returns whether the file is shorter than its read part. Reads the last known byte instead of
+    /// Returns whether the file is shorter than what was read. Reads the last known byte instead of
     /// using the file size, which is stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
@@ -469,7 +469,7 @@ impl Tail {
         Ok(is_same)
     }
 
-    /// Returns whether the file still contains its read part and the content of its copies. It may
+    /// Returns whether the file still contains what was read and the content of its copies. It may
     /// have been truncated and rewritten to any length. Compressed files are not checked, because
     /// no program rewrites them in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
@@ -493,8 +493,8 @@ impl Tail {
         self.cursors.head() == 0 && self.fingerprints.last().end == 0
     }
 
-    /// Returns the offset up to which `copy` contains the file's read part: all of it, or all
-    /// except the bytes read just before the truncation. `None` if `copy` is not a copy.
+    /// Returns the offset up to which `copy` contains what was read from the file: all of it, or
+    /// all except the bytes read just before the truncation. `None` if `copy` is not a copy.
     pub fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         read_part_in(copy, self.descriptor.head, &self.fingerprints)
     }

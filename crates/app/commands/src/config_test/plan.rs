@@ -166,7 +166,7 @@ impl<'c> Planner<'c, '_> {
                 self.faults.push(Fault::new(
                     wanted.place,
                     what,
-                    "send the input to a component before it",
+                    "send the input to an upstream component",
                 ));
             }
         }

@@ -162,7 +162,7 @@ fn unknown_names() {
             "t.yaml:4:81: `from`: `calm.x` does not exist; did you mean `calm`?",
             "t.yaml:6:42: `message`: expected text; use quotes",
             "t.yaml:6:60: `timestamp`: expected a time; use, for example, 2026-11-21T20:29:46Z",
-            "t.yaml:7:20: `from`: no input of this test reaches `timed`; send the input to a component before it",
+            "t.yaml:7:20: `from`: no input of this test reaches `timed`; send the input to an upstream component",
         ]
     );
 }

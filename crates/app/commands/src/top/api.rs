@@ -140,7 +140,7 @@ pub struct DeletedFiles {
     pub bytes_max: u64,
 }
 
-/// The lag of a sink behind a source.
+/// The lag of a sink for a source.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SinkLag {

@@ -281,8 +281,8 @@ impl<F: LabelFormat> Accumulator<F> {
         Ok(())
     }
 
-    /// Returns the entry for the labels in `label_buf`, and whether the entry is new. Two entries
-    /// never share labels.
+    /// Finds or adds the entry for the labels in `label_buf`. Returns whether the entry is new. Two
+    /// entries never share labels.
     fn find_or_insert(&mut self, row: &Row, name: &[u8]) -> Result<(u32, bool), RejectReason> {
         let mut owners = F::blocks(&self.label_buf).map(|block| self.owner(block));
         let first = owners.next().flatten();

@@ -124,7 +124,7 @@ impl Program {
         }
     }
 
-    /// Returns the index of the bitmap for a byte.
+    /// Finds or adds the bitmap for a byte, and returns its index.
     fn end(&mut self, byte: u8) -> usize {
         self.end_bytes.iter().position(|there| *there == byte).unwrap_or_else(|| {
             self.end_bytes.push(byte);

@@ -38,7 +38,7 @@ pub fn check_options(
 ) -> Vec<OptionError> {
     let error = |key: &str, value: &OptionValue| {
         if let Some((_, own)) = OF_CONNECTION.iter().chain(own).find(|(name, _)| *name == key) {
-            return Some(format!("has an option of this component; use `{own}`"));
+            return Some(format!("is set by an option of this component; use `{own}`"));
         }
         if is_refused(key, value) || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
             return Some("would break a guarantee of this component; remove it".into());

@@ -136,7 +136,7 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Returns whether events wait for a long time at an endpoint that is always busy with requests,
-/// and not at a component before it.
+/// and not at an upstream component.
 fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
     let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
     let oldest = view.oldest_seconds_at(&sink.now.id);

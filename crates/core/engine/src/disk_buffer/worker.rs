@@ -360,7 +360,7 @@ impl Worker {
 }
 
 impl State {
-    /// Returns entries to write, oldest first, of about `bytes_max` bytes.
+    /// Takes entries to write, oldest first, of about `bytes_max` bytes.
     fn take_due(&mut self, bytes_max: u64) -> Vec<Due> {
         let mut due = Vec::new();
         let mut bytes = 0;

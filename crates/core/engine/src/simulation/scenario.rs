@@ -409,8 +409,8 @@ pub struct World<'a> {
     pub life: u64,
 }
 
-/// Returns the topology: a log, a chain of transforms, two or three sinks, and one more sink behind
-/// an operator.
+/// Returns the topology: a log, a chain of transforms, two or three sinks, and one more sink
+/// downstream of an operator.
 pub fn blueprint(world: World<'_>, shape: Shape) -> Blueprint {
     let World { scenario, log, endpoints, life, .. } = world;
     let log = log.clone();

@@ -124,7 +124,7 @@ impl Slot {
                 Err(Broken::Unreachable) => return Err(NoId::Over),
                 Err(_) => {
                     place.ends += 1;
-                    let reason = "its process ends whenever it compiles the operator".to_owned();
+                    let reason = "its process exits whenever it compiles the operator".to_owned();
                     place.id = Err(ControlError::Process(reason).into());
                     return Err(NoId::Over);
                 }

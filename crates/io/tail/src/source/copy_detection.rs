@@ -376,7 +376,7 @@ impl Copies<'_> {
             || others.check_new_truncated(candidate)
     }
 
-    /// Returns whether a file no longer contains its read part. If the file is closed because of
+    /// Returns whether a file no longer contains what was read. If the file is closed because of
     /// the limit on open files, it is reopened for the check.
     fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());

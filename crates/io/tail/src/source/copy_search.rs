@@ -55,7 +55,7 @@ impl CopySearch<'_> {
         best.map(|best| best.copy)
     }
 
-    /// Returns the open copy with the most of a file's read part; if several are equal, the
+    /// Returns the open copy with the most of what was read from a file; if several are equal, the
     /// longest.
     fn open_copy(self, id: OriginId) -> Option<PartialCopy> {
         let tail = self.files.get(id)?;
@@ -101,9 +101,9 @@ impl CopySearch<'_> {
         id.is_none_or(is_free).then_some(CopyFile { candidate, id })
     }
 
-    /// Returns whether a candidate contains more than `part` bytes of a deleted file's read part,
-    /// where `part` is how much of the file `id` it contains. The candidate is then the compressed
-    /// form of a rotated file with the same beginning.
+    /// Returns whether a candidate contains more than `part` bytes of what was read from a deleted
+    /// file, where `part` is how much of the file `id` it contains. The candidate is then the
+    /// compressed form of a rotated file with the same beginning.
     fn is_copy_of_deleted(self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
         let path = candidate.path.clone();
         let is_related = |other: &&Tail| {

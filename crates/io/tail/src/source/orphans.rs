@@ -36,8 +36,8 @@ impl Orphan {
         }
     }
 
-    /// Creates the orphan of a deleted file. Its read part is settled, and at least `unread` bytes
-    /// are unread.
+    /// Creates the orphan of a deleted file. The data that was read is settled, and at least
+    /// `unread` bytes are unread.
     pub(super) fn of_record(record: FileRecord, unread: u64, now: EngineTime) -> Orphan {
         let descriptor = &record.descriptor;
         Orphan {
@@ -83,8 +83,8 @@ impl Orphan {
         }
     }
 
-    /// Returns the offset up to which `copy` contains the file's read part; `None` if it is not a
-    /// copy.
+    /// Returns the offset up to which `copy` contains what was read from the file; `None` if it is
+    /// not a copy.
     fn read_part_in(&self, copy: &mut Candidate) -> Option<u64> {
         let descriptor = &self.record.descriptor;
         if !may_be_rotation(&descriptor.path, Path::new(descriptor.name()), &copy.path) {
@@ -174,7 +174,7 @@ impl Orphans {
     }
 
     /// Removes and returns the file that continues in the candidate. If several files have the same
-    /// beginning, the file with the longest read part is the best match.
+    /// beginning, the file of which most was read is the best match.
     pub(super) fn take(&mut self, candidate: &mut Candidate) -> Option<Orphan> {
         let orphans = self.orphans.iter().enumerate();
         let continued =

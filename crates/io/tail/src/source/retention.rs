@@ -228,8 +228,8 @@ impl Retention {
 
 // At the start.
 impl Retention {
-    /// Returns whether held files must be adopted: at the start, and after their ids could not be
-    /// saved. Until [`Retention::restore_again`], they are treated as adopted.
+    /// Treats held files as adopted until [`Retention::restore_again`]. Returns whether they must
+    /// be adopted now: at the start, and after their ids could not be saved.
     pub(super) fn begin_restore(&mut self) -> bool {
         !std::mem::replace(&mut self.restored, true)
     }

@@ -115,7 +115,7 @@ impl<'a> Names<'a> {
         self.scope.links.to(&self.linked_name(path)?)
     }
 
-    /// Opens a regular file according to the rules for symlinks, which also apply to a file behind
+    /// Opens a regular file according to the rules for symlinks, which also apply to the target of
     /// a link. `None` if the path is something else.
     pub(super) fn open_file(self, path: &Path) -> io::Result<Option<(File, Stat)>> {
         let symlinks = &self.scope.settings.symlinks;

@@ -150,7 +150,7 @@ impl Stop<'_> {
         lost
     }
 
-    /// Returns undelivered files that no longer contain their read part, with the number of known
+    /// Returns undelivered files that no longer contain what was read, with the number of known
     /// undelivered bytes.
     fn unseen_truncations(&mut self) -> Vec<(OriginId, u64)> {
         let undelivered = |tail: &Tail| {
@@ -164,7 +164,7 @@ impl Stop<'_> {
         undelivered
     }
 
-    /// Returns whether a file no longer contains its read part. If the file is closed because of
+    /// Returns whether a file no longer contains what was read. If the file is closed because of
     /// the limit on open files, it is opened for the check, and closed again unless it was
     /// rewritten.
     fn was_rewritten(&mut self, id: OriginId) -> bool {

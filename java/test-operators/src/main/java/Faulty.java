@@ -71,7 +71,7 @@ public final class Faulty implements Operator {
         }
     }
 
-    /** Removes all operators behind the back of the agent. */
+    /** Removes all operators without the agent's knowledge. */
     private static void removeAll() throws Exception {
         ClassLoader loader = Operator.class.getClassLoader();
         Method remove = loader.loadClass("dev.millstream.operator.runtime.Bridge").getMethod("remove", int.class);

@@ -78,7 +78,7 @@ public interface Row {
     void drop();
 
     /**
-     * Adds an event behind this one, with the same origin, time and attributes, and with the given fields only.
+     * Adds an event after this one, with the same origin, time and attributes, and with the given fields only.
      *
      * @param fields what {@link #set(String, Object)} takes, by name; {@code message} is the text, by default that of this event
      */

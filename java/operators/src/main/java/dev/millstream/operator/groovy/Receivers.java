@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The second line of defense behind the check of names at compile time: objects whose properties are never resolved at run time, whatever
+ * The second line of defense after the compile-time check of names: objects whose properties are never resolved at run time, whatever
  * the name. A rule can hold such an object only if a class that the configuration allows returned it.
  */
 final class Receivers {

@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** Writes the answer of a call behind its values. */
+/** Writes a call's response after its values. */
 final class Answer {
     private final Call call;
     private final Out out;

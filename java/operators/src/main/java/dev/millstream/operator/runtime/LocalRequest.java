@@ -78,7 +78,7 @@ public final class LocalRequest implements AutoCloseable {
         return this;
     }
 
-    /** Adds a segment behind the last one. */
+    /** Adds a segment after the last one. */
     public LocalRequest segment(int firstRow, int segmentRows, Map<String, String> constants) {
         segments.add(new Segment(firstRow, segmentRows, constants));
         return this;

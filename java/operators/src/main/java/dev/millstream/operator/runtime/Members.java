@@ -72,7 +72,7 @@ final class Members {
         return current() >= 0;
     }
 
-    /** Goes behind a string. Returns whether it has escapes. */
+    /** Moves past a string. Returns whether it has escapes. */
     private boolean skipString() {
         boolean isEscaped = false;
         at++;

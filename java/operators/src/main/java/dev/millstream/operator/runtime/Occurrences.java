@@ -24,7 +24,7 @@ final class Occurrences {
         Arrays.fill(isComplete, false);
     }
 
-    /** Returns the offset behind an occurrence; -1 if there are not that many. */
+    /** Returns the end offset of an occurrence; -1 if there are not that many. */
     int end(String text, int index, long address, int length) {
         int entry = entry(text);
         while (counts[entry] <= index) {

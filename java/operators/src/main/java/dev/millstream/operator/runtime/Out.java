@@ -20,7 +20,7 @@ final class Out {
     private final byte[] stage = new byte[STAGE_BYTES];
     /** Number of bytes at the end of the buffer that are still in the array. */
     private int staged;
-    /** Number of bytes that the rest of the answer needs behind the values. */
+    /** Number of bytes that the rest of the response needs after the values. */
     private long reserved;
     /** Number of bytes below OUT_BYTES_MAX that values leave to failures. */
     private long slack;
@@ -102,7 +102,7 @@ final class Out {
         return start;
     }
 
-    /** Drops the values behind an offset. */
+    /** Drops the values after an offset. */
     void rewind(long offset) {
         staged = (int) Math.max(staged - (used - offset), 0);
         used = offset;

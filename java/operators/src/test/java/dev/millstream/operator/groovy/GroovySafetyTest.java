@@ -27,7 +27,7 @@ class GroovySafetyTest {
         return accepted;
     }
 
-    /** Puts the prefix behind annotations and imports, which come first. */
+    /** Puts the prefix after annotations and imports, which come first. */
     private static String placed(String prefix, String attack) {
         boolean header = attack.startsWith("@") || attack.startsWith("import") || attack.startsWith("package");
         return header ? attack + "\n;" + prefix : prefix + attack;
