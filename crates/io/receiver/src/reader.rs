@@ -72,7 +72,8 @@ pub struct Reader {
     pacer: MergePacer,
     /// Sockets in back-off after an error, with the end of the back-off.
     backing_off: Vec<(Instant, usize)>,
-    /// Smallest receive buffer among the UDP sockets in bytes, as the kernel counts it.
+    /// Size of the smallest receive buffer among the UDP sockets, in bytes as the kernel counts
+    /// them.
     buffer_bytes: usize,
     /// Token of the socket or connection that is being read. If a read panics, this is the cause.
     reading: Option<u64>,

@@ -62,7 +62,7 @@ pub fn merge_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Makes the kernel drop everything that arrives at the socket after this call.
 pub fn drop_all(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // One classic BPF instruction: return 0, the number of bytes to keep.
+    // One classic BPF instruction: `return 0`, where 0 is the number of bytes to keep.
     let mut keep_nothing =
         libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };

@@ -84,7 +84,7 @@ pub struct JvmConfig {
     pub script_dir: Option<PathBuf>,
     /// Path of a jar, for language `class`.
     pub jar: Option<PathBuf>,
-    /// Name of a class in the jar, which implements `Operator` or `BatchOperator`.
+    /// Name of the class in the jar that implements `Operator` or `BatchOperator`.
     pub class: Option<String>,
     /// Options that the class receives, with any keys and values.
     #[serde(default)]

@@ -149,7 +149,7 @@ fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
     !has_answered || view.is_late() && !view.transforms().any(waits_before)
 }
 
-/// Returns the share of the window with unanswered requests.
+/// Returns the share of the window during which requests were unanswered.
 fn in_flight_share(view: &View<'_>, sink: &Pair<'_>) -> f64 {
     sink.waited("endpoint") / view.window.seconds()
 }

@@ -93,7 +93,7 @@ fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
 }
 
 /// Returns the maximum time since the newest log time of an active origin, in seconds; `None` if no
-/// log time is known. A quiet log counts too. `unix_ns` is the current time in nanoseconds since
+/// log time is known. A quiet log also counts. `unix_ns` is the current time in nanoseconds since
 /// 1970.
 pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
     let active =

@@ -108,7 +108,7 @@ impl Inbox {
             return Ok(());
         };
         if waits.swap(true, Ordering::Relaxed) {
-            return Err("a chunk before the answer to the previous chunk");
+            return Err("a chunk before the response to the previous chunk");
         }
         let answers = Arc::clone(&self.answers);
         let taken: Taken = Box::new(move |is_taken| {

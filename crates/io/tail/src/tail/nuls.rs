@@ -95,7 +95,7 @@ impl Tail {
         if !std::mem::replace(&mut self.nuls_logged, true) {
             log::warn!(
                 "source {}: {}: skipped {nuls} NUL bytes before the line at offset {offset}; a \
-                 writer that does not open the file for appending leaves them after a truncation",
+                 writer that does not open the file for appending leaves such bytes after a truncation",
                 request.cx.info.id,
                 self.path().display()
             );

@@ -105,7 +105,7 @@ fn a_child_that_does_not_wait_for_answers_is_ended() {
     fake.chunk();
     fake.chunk();
     let reason = fake.reason();
-    assert!(reason.contains("a chunk before the answer"), "{reason}");
+    assert!(reason.contains("a chunk before the response"), "{reason}");
 }
 
 #[test]
