@@ -422,7 +422,7 @@ fn a_corrected_address_takes_effect_at_once() {
     agent.assert_logs("could not be delivered before the reload");
 }
 
-/// The old sink may still deliver data that its sources cannot read again.
+/// The old sink may still deliver data that its sources cannot reread.
 #[test]
 fn a_replaced_sink_keeps_what_cannot_be_read_again() {
     let folder = folder();
@@ -433,7 +433,7 @@ fn a_replaced_sink_keeps_what_cannot_be_read_again() {
     let mut agent = start_failing(folder.path(), &config);
     agent.reload(&config.replacen("batch: { timeout: 100ms }", "batch: { timeout: 200ms }", 1));
     wait_until("the reload", PATIENCE, || agent.log().contains("changed: dead"));
-    // Waits for longer than a replaced sink keeps data that can be read again.
+    // Waits for longer than a replaced sink keeps data that can be reread.
     std::thread::sleep(Duration::from_secs(2));
     let revived = HttpServer::on(dead, |_| Reply::status(200));
     let generated = |request: &ReceivedRequest| request.text().matches("?seq=").count();

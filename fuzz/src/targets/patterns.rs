@@ -50,7 +50,7 @@ pub const WORDS: &[&[u8]] = &[
     "é".as_bytes(),
 ];
 
-/// Maximum bytes of a pattern: a longer one takes long to compile without finding more.
+/// Maximum bytes of a pattern: a longer one takes a long time to compile without finding more.
 const PATTERN_BYTES_MAX: usize = 160;
 
 /// Maximum bytes of the compiled states, for the same reason.

@@ -1,5 +1,5 @@
-//! Tests events that a server does not take: refused events go to `ID.rejected`, others are sent
-//! again.
+//! Tests events that a server does not accept: refused events go to `ID.rejected`, and other events
+//! are resent.
 
 use super::bulk_endpoint::{Act, BulkEndpoint, events};
 use super::{PATIENCE, append, assert_index, assert_lines, config, counted, line, run};

@@ -123,8 +123,8 @@ fn printed(home: &Path, file: &Path) -> Vec<Value> {
 fn sums_of_bytes_are_those_of_files_and_connections() {
     let dir = folder();
     let server = CountingServer::start();
-    // A block ends between two lines, so that no part of a line is read again. Both buffers have
-    // room for the whole file, because a blocked sink would read it later.
+    // A block ends between two lines, so that no part of a line is reread. Both buffers have room
+    // for the whole file, because a blocked sink would read it later.
     let text: String = (0..LINES).map(|line| format!("line {line:026}\n")).collect();
     fs::create_dir(dir.path().join("in")).unwrap();
     fs::write(dir.path().join("in/a.log"), &text).unwrap();

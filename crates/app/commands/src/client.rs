@@ -120,7 +120,7 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl AgentArgs {
-    /// Returns a client, or the exit status after an error, which is printed.
+    /// Returns a client. If this fails, prints the error and returns the exit status.
     pub fn client(&self) -> Result<Client, u8> {
         match self.place.client()? {
             Some(client) => Ok(client),
@@ -141,8 +141,8 @@ impl AgentArgs {
 }
 
 impl PlaceArgs {
-    /// Returns a client of the agent at the place, if one is given, or the exit status after an
-    /// error, which is printed.
+    /// Returns a client for the agent at the given place, or `None` without a place. If this fails,
+    /// prints the error and returns the exit status.
     pub fn client(&self) -> Result<Option<Client>, u8> {
         if let Some(data_dir) = &self.data_dir {
             return Ok(Some(Client::of_data_dir(data_dir.clone())));

@@ -110,8 +110,8 @@ pub fn unreserved(config: &Config, reserved_bytes: u64) -> Option<Fault> {
     (needed.bytes() > reserved_bytes).then(|| Fault::anywhere(what, advice))
 }
 
-/// Returns the reason why the memory limit has no room for the JVM, which is certain before the JVM
-/// starts.
+/// Returns the reason why the memory limit has no room for the JVM, as far as this is certain
+/// before the JVM starts.
 pub fn oversized_jvm(config: &Config) -> Option<String> {
     let limit = config.globals.limits.memory.0;
     (jvm_bytes(config) >= limit).then(|| {

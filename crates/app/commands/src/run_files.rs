@@ -78,8 +78,8 @@ impl RunFile {
         Ok(RunFile { path: path.to_owned(), end, header })
     }
 
-    /// Returns whether someone may need the file, which is the case if its run died and recorded
-    /// events. A file of another release is also kept, because that release may be able to read it.
+    /// Returns whether the file may be needed: its run died and recorded events. A file of another
+    /// release is also kept, because that release may be able to read it.
     fn is_worth_keeping(&self) -> bool {
         let has_events = matches!(self.header, Ok(_) | Err(NoRecording::OtherVersion));
         has_events && self.end != End::Ended

@@ -212,7 +212,7 @@ fn the_host_configures_its_zone_and_its_database() {
 }
 
 /// A TZif file with one offset, 7200 seconds, which is named `ABC`. The header contains six counts,
-/// for one offset and four bytes of names, and both of them follow.
+/// followed by one offset and four bytes of names.
 const ONE_OFFSET: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \0\0\0\x01\0\0\0\x04\0\0\x1C\x20\0\0ABC\0";
 

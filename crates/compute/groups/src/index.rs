@@ -36,7 +36,7 @@ pub trait Bucket: Clone + Sized {
 ///
 /// A lookup usually reads a single cache line, which can be prefetched. A small table is a single
 /// part. A large table has a fixed number of parts, each of which grows by itself, so that no
-/// insertion takes long and memory use does not double.
+/// insertion takes a long time and memory use does not double.
 #[derive(Clone, Debug)]
 pub struct Index<B> {
     /// Parts, selected by the upper bits of the hash.

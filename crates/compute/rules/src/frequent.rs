@@ -81,7 +81,7 @@ impl FrequentKeys {
 }
 
 impl KeyGroups {
-    /// Returns the groups by key number, which are cleared if they are from another generation.
+    /// Returns the groups by key number. Clears them first if they are from another generation.
     #[inline(always)]
     pub(crate) fn of(&mut self, generation: u32) -> &mut Vec<u32> {
         if self.generation != generation {

@@ -161,7 +161,7 @@ pub struct TaskPartial<'b> {
     sides: Arc<[Side]>,
 }
 
-/// Buffers for merging, which calls reuse.
+/// Buffers for merging that calls reuse.
 #[derive(Debug, Default)]
 pub struct MergeBuffers {
     ids: Vec<u32>,
@@ -322,7 +322,7 @@ impl<'b> TaskPartial<'b> {
     }
 
     /// Merges the groups' sides, and the groups for which there is no space. Returns the number of
-    /// events in the latter.
+    /// events in these groups.
     fn merge_rest(
         &self,
         groups: &mut Groups,

@@ -91,10 +91,10 @@ impl KeyWork for AddAll<'_, '_, '_> {
 
 /// Accumulates the points of one receiver. Used by a single thread, without locks.
 ///
-/// A name with tags is looked up by its bytes as they arrive. Only if these bytes are unknown, they
-/// are validated, sorted and looked up in canonical form, which finds a known series or creates a
-/// new one. A series keeps its name and tags as they first arrived. If this is not the canonical
-/// form, `sorted` also indexes the series by the hash of the canonical form.
+/// A name with tags is looked up by its bytes as they arrive. If these bytes are unknown, they are
+/// validated, sorted and looked up in canonical form, which finds a known series or creates a new
+/// one. A series keeps its name and tags as they first arrived. If this is not the canonical form,
+/// `sorted` also indexes the series by the hash of the canonical form.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,

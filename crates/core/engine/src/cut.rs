@@ -104,8 +104,8 @@ pub(crate) struct Cut {
     pub downstream: SinkSet,
     /// The source's cuts upstream of this cut.
     pub upstream: CutSet,
-    /// Whether every sink after the cut drops events when it is full. The cut then drops events
-    /// too.
+    /// Whether every sink after the cut drops events when it is full. The cut then also drops
+    /// events.
     pub sheds: bool,
     limits: CutLimits,
     /// Load from this source.

@@ -242,8 +242,8 @@ impl DiskBuffer {
         self.lock().is_empty()
     }
 
-    /// Starts to write all unsettled entries, whatever the mode, because the process is about to
-    /// exit.
+    /// Starts to write all unsettled entries, regardless of the mode, because the process is about
+    /// to exit.
     pub fn flush(&self) {
         self.change(State::flush);
     }

@@ -40,7 +40,7 @@ const HIGH_ENDS_PERCENT: u64 = 75;
 const FULL_PERCENT: u64 = 95;
 
 /// The room below the high mark, divided by this number, is the maximum growth of the expected
-/// bytes until the next measurement. A new series takes about as much memory at once as it is
+/// bytes until the next measurement. A new series immediately takes about as much memory as it is
 /// expected to take later.
 const GROWTH_PART: u64 = 2;
 

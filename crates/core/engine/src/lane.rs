@@ -94,7 +94,7 @@ impl State {
 struct Sent {
     payload: Payload,
     since: Instant,
-    /// Whether the payload is reread, whatever the outcome.
+    /// Whether the payload is reread, regardless of the outcome.
     returns: bool,
 }
 
@@ -218,7 +218,7 @@ impl LaneQueue {
         !self.lock().sent.is_empty()
     }
 
-    /// Records that a payload is passed to the lane, which may take long.
+    /// Records that a payload is passed to the lane, which may take a long time.
     fn begin_flight(&self) {
         self.lock().sent_since.get_or_insert_with(Instant::now);
     }

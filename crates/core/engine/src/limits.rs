@@ -9,7 +9,7 @@ pub const GRANT_PERCENT: u64 = 50;
 /// Percentage of `limits.memory` for the state of sinks, such as compressors.
 pub const STATE_PERCENT: u64 = 25;
 
-/// Maximum bytes queued in one sink's lanes, whatever the grant. The limit is small, so that
+/// Maximum bytes queued in one sink's lanes, regardless of the grant. The limit is small, so that
 /// payloads are delivered while they are still in cache, and their buffers are recycled: with 32
 /// MiB, the same load costs a tenth more CPU. A larger queue would not speed up a slow sink, which
 /// is detached instead and rereads the data from the file.

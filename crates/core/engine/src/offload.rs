@@ -5,8 +5,8 @@
 //! transform's deadline is *abandoned*: the pool hands its batches back, ignores its later result,
 //! and lets another thread take its place. Abandoned calls count against the transform's
 //! concurrency, so that a transform that hangs keeps a bounded number of threads. Once all of its
-//! calls hang, the batches in its queue are handed back at the deadline too. A transform may limit
-//! the number of calls that hang; at this limit, its batches are handed back at once.
+//! calls hang, the batches in its queue are also handed back at the deadline. A transform may limit
+//! the number of calls that hang; at this limit, its batches are handed back immediately.
 
 use crate::ticket::Arrival;
 use millstream_model::{Batch, EngineTime, Offload};

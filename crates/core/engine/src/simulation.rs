@@ -293,7 +293,7 @@ impl Life<'_> {
     }
 }
 
-/// Runs one life on a separate runtime, so that a kill ends the lanes too. Returns the last shape
+/// Runs one life on a separate runtime, so that a kill also ends the lanes. Returns the last shape
 /// if everything was delivered.
 fn live(world: World<'_>) -> Option<Shape> {
     let World { scenario, endpoints, .. } = world;

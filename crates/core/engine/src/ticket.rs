@@ -2,8 +2,8 @@
 //! batch.
 //!
 //! A chain is cut at serial and offload transforms. A ticket runs in *steps*, from the source or a
-//! cut to the next cuts and sinks; steps after different cuts may run at once. A sink is done when
-//! the ticket has passed every cut upstream of the sink.
+//! cut to the next cuts and sinks; steps after different cuts may run in parallel. A sink is done
+//! when the ticket has passed every cut upstream of the sink.
 
 use crate::cut::{Claim, Cut, CutSet};
 use crate::index::{CutIndex, LaneIndex, NodeIndex, SourceIndex};

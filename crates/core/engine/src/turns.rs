@@ -1,4 +1,4 @@
-//! Admits items in the order of their ticket numbers, whatever the order of their arrival.
+//! Admits items in the order of their ticket numbers, regardless of the order of their arrival.
 
 use crate::ticket::TicketNumber;
 use std::collections::BTreeMap;

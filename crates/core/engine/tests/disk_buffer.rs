@@ -24,7 +24,7 @@ fn buffer(mode: DiskMode) -> Buffer {
     Buffer { bytes_max: Some(MEMORY_BYTES), when_full: WhenFull::Block, disk: Some(disk) }
 }
 
-/// An agent that can be stopped and started again.
+/// An agent that can be stopped and restarted.
 struct Agent {
     folder: tempfile::TempDir,
     endpoint: MemoryEndpoint,
@@ -294,7 +294,7 @@ async fn drop_and_interrupt(when_full: WhenFull, seed: u64) {
     agent.line_bytes = 1 << 15;
     agent.endpoint.stall(true);
     let mut running = agent.start();
-    // There are more lines than the buffer can store, so some are dropped in any case.
+    // There are more lines than the buffer can store, so some of them are always dropped.
     wait_until(|| agent.given.load(Ordering::Relaxed) >= LINES / 2).await;
     let mut dropped = 0;
     for _ in 0..INTERRUPTIONS {

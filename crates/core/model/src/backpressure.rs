@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Whether a lane's inputs wait until its sink has delivered more. The engine sets the flag. If the
-/// flag is set, a lane sends a partly filled batch at once, since no event arrives to fill it.
+/// flag is set, a lane sends a partly filled batch immediately, since no event arrives to fill it.
 #[derive(Debug, Default)]
 pub struct Backpressure {
     reasons: AtomicU8,

@@ -126,8 +126,8 @@ pub struct LaneCx {
     pub counters: Arc<Counters>,
     /// Bytes that all lanes of the sink may use in addition to payloads, such as for compressors.
     pub state_bytes: u64,
-    /// Saves a state at once; the state is durable on return. Needed for information that must be
-    /// saved before the first write. The call commits all checkpoints settled before it.
+    /// Saves a state immediately; the state is durable on return. Needed for information that must
+    /// be saved before the first write. The call commits all checkpoints settled before it.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
     /// Whether the last result of [`Lane::sync`] is committed, with the checkpoints of the events
     /// it contains. Until then, a crash loses the result.
@@ -225,13 +225,13 @@ pub trait Lane: Send {
         false
     }
 
-    /// Sends at once all events that the lane keeps back to build larger batches or to spread its
+    /// Immediately sends all events that the lane holds to build larger batches or to spread its
     /// requests, because no more events will arrive for now (shutdown, a reload, the end of the
     /// input). May be called often.
     fn flush(&mut self) {}
 
-    /// Allows the next attempt at once, and resets the backoff, because shutdown has little time. A
-    /// pause that the endpoint asked for remains.
+    /// Allows the next attempt immediately, and resets the backoff, because shutdown has little
+    /// time. A pause that the endpoint asked for remains.
     fn end_pauses(&mut self) {}
 
     /// Makes all accepted events durable, and returns the state to save with the checkpoints.

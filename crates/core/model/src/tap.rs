@@ -24,7 +24,7 @@ pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 /// larger samples cost less than many samples of one event, each of which wakes the client.
 const EVENTS_SAVED: f64 = 50.0;
 
-/// Maximum number of events that a tap copies from one batch, so that no batch takes long.
+/// Maximum number of events that a tap copies from one batch, so that no batch takes a long time.
 pub const ROWS_MAX: usize = 500;
 
 /// Receives a tap's samples.

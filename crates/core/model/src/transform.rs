@@ -65,7 +65,7 @@ pub trait Serial: Send {
 
 /// Transforms batches on the engine's thread pool, for calls that are long or may block.
 pub trait Offload: Send + Sync {
-    /// Returns how many calls may run at once, including abandoned calls.
+    /// Returns how many calls may run at the same time, including abandoned calls.
     fn concurrency(&self) -> usize;
 
     /// Returns the maximum duration of a call; `None` for no limit. After that time the call is
@@ -75,7 +75,7 @@ pub trait Offload: Send + Sync {
     }
 
     /// Returns the number of hanging calls at which calling stops; `None` for no limit. At that
-    /// number, batches are handed back at once, until a call returns.
+    /// number, batches are handed back immediately, until a call returns.
     fn hanging_max(&self) -> Option<usize> {
         None
     }
@@ -105,11 +105,11 @@ pub trait Offload: Send + Sync {
     ) -> Result<(), ComponentError>;
 
     /// Ends the calls that wait for something outside of the agent, which then fail; running calls
-    /// continue. Called when a reload or shutdown cannot wait any longer. Returns at once.
+    /// continue. Called when a reload or shutdown cannot wait any longer. Returns immediately.
     fn let_go(&self) {}
 
     /// Decides about a batch whose call has exceeded its deadline. By default the batch is dropped
-    /// and counted. Returns at once.
+    /// and counted. Returns immediately.
     fn expired(&self, batch: Batch, out: &mut Outputs) {
         out.counters.dropped("deadline", batch.events() as u64);
     }

@@ -146,7 +146,8 @@ impl Default for SpoolOptions {
 pub struct SpoolRecord {
     /// Entries before this number are delivered.
     pub settled: EntryNumber,
-    /// Number after the last entry that the record counts. The files may contain later entries too.
+    /// Number after the last entry that the record counts. The files may also contain later
+    /// entries.
     pub end: EntryNumber,
     /// Number of entries from `settled` to `end`.
     pub entries: u64,

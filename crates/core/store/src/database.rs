@@ -263,8 +263,8 @@ pub fn origin_key(source: &str, origin: u64) -> Vec<u8> {
     [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
 }
 
-/// Appends the hash of key and value to the value, so that a value at the wrong key fails the check
-/// too.
+/// Appends the hash of key and value to the value, so that a value at the wrong key also fails the
+/// check.
 pub fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut sealed = value.to_vec();
     sealed.extend_from_slice(&hash(key, value).to_le_bytes());

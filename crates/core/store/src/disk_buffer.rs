@@ -21,7 +21,8 @@ const ORIGIN: OriginId = OriginId(0);
 pub struct DiskBufferRecord {
     /// Entries before this number are settled.
     pub position: u64,
-    /// Number after the last entry that the record counts. The files may contain later entries too.
+    /// Number after the last entry that the record counts. The files may also contain later
+    /// entries.
     pub end: u64,
     /// Number of entries in the files from `position` to `end`.
     pub entries: u64,

@@ -297,7 +297,7 @@ impl Store {
     }
 
     /// Registers `f`, which is called to commit when a lane saves a state, or a disk buffer drops
-    /// entries. The moved checkpoints are committed too, because the states of other lanes belong
+    /// entries. The moved checkpoints are also committed, because the states of other lanes belong
     /// to them.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));

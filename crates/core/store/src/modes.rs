@@ -1,5 +1,5 @@
 //! Modes of the files that the agent keeps in `data_dir`. The files contain parts of log lines, so
-//! other users cannot read them, whatever the umask is.
+//! other users cannot read them, regardless of the umask.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions, Permissions};

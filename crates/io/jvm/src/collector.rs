@@ -35,8 +35,8 @@ pub type Taken = Box<dyn FnOnce(bool) + Send>;
 
 /// Takes a collector's chunks.
 pub trait Deliver: Send + Sync {
-    /// Takes a chunk at once, or later when there is space, but never waits. The next chunk arrives
-    /// only after `taken` was called.
+    /// Takes a chunk immediately, or later when there is space, but never waits. The next chunk
+    /// arrives only after `taken` was called.
     fn offer(&self, chunk: Chunk, taken: Taken);
 
     /// Counts a rejected chunk that contained `events` events, and the reason.

@@ -60,7 +60,7 @@ pub struct Blueprint {
 /// Creates the JVM on a new thread, which becomes its control thread.
 ///
 /// # Errors
-/// Returns an error if the JVM does not start, or does not work with the jar.
+/// Returns an error if the JVM does not start, or cannot use the jar.
 pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
     let (answer, started) = sync_channel(1);
     let failed = |reason: String| StartError::Create { code: reason, output: String::new() };

@@ -70,7 +70,7 @@ pub enum StartError {
         /// Reason of the failure.
         reason: String,
     },
-    /// The jar does not work with this program.
+    /// The program cannot use the jar.
     #[error("the operators' runtime in {} does not work: {reason}", jar.display())]
     Runtime {
         /// Path of the jar.

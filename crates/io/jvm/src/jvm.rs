@@ -189,9 +189,9 @@ impl Jvm {
     }
 }
 
-/// Exits the process at once with this code if it has a JVM, even one that is being created or that
-/// failed to start. Otherwise the JVM's threads would run at the same time as the destructors of
-/// its library, and the process could crash.
+/// Exits the process immediately with this code if it has a JVM, even one that is being created or
+/// that failed to start. Otherwise the JVM's threads would run at the same time as the destructors
+/// of its library, and the process could crash.
 pub fn end_process(code: u8) {
     if !create::was_called() {
         return;
@@ -199,7 +199,7 @@ pub fn end_process(code: u8) {
     end_now(code)
 }
 
-/// Exits the process at once with this code.
+/// Exits the process immediately with this code.
 pub(crate) fn end_now(code: u8) -> ! {
     _ = std::io::stdout().flush();
     // SAFETY: `_exit` has no preconditions.

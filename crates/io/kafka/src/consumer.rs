@@ -93,7 +93,7 @@ struct Inner {
 struct Context {
     callbacks: Callbacks,
     events: Mutex<VecDeque<Event>>,
-    /// Whether to respond to rebalances at once, because no thread handles them any more.
+    /// Whether to respond to rebalances immediately, because no thread handles them any more.
     is_closing: AtomicBool,
 }
 
@@ -351,8 +351,8 @@ impl Consumer {
         topic_state::fetch(self, topics, timeout)
     }
 
-    /// Leaves the group after all its records are released, or after a second at the latest.
-    /// Responds to pending rebalances.
+    /// Leaves the group after all its records are released, or after at most a second. Responds to
+    /// pending rebalances.
     pub fn close(self) {
         self.0.client.context().is_closing.store(true, Ordering::Release);
         for event in self.0.client.context().events.lock().drain(..) {
@@ -372,7 +372,7 @@ impl Consumer {
     }
 
     /// Forwards a partition's records to the data queue. The library stops forwarding some time
-    /// after a partition is unassigned, so a partition that is assigned again at once must be
+    /// after a partition is unassigned, so a partition that is reassigned immediately must be
     /// forwarded again. Does nothing if the partition is already forwarded.
     pub fn forward(&self, partition: &TopicPartition) {
         let Ok(topic) = CString::new(&*partition.topic) else { return };

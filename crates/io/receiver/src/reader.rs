@@ -143,7 +143,7 @@ impl Reader {
     }
 
     /// Calls `operation`; returns `None` if it panics. The connection being read is closed, or the
-    /// socket backs off, so that the same panic does not recur at once.
+    /// socket backs off, so that the same panic does not recur immediately.
     fn catch_panic<T>(&mut self, operation: impl FnOnce(&mut Reader) -> T) -> Option<T> {
         self.reading = None;
         let panic = match catch_unwind(AssertUnwindSafe(|| operation(self))) {
@@ -311,7 +311,7 @@ impl Reader {
         }
     }
 
-    /// Counts a socket error and backs off, because the socket would be ready again at once.
+    /// Counts a socket error and backs off, because the socket would be ready again immediately.
     fn record_failure(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
         self.counters.record_error(format!("{}: {error}", self.inputs[index].socket.address));

@@ -26,14 +26,14 @@ pub struct Stats {
     pub connections: u64,
     /// Number of connections accepted since the start.
     pub connections_accepted: u64,
-    /// Number of connections closed at once because `connections_max` were open.
+    /// Number of connections closed immediately because `connections_max` were open.
     pub connections_refused: u64,
     /// Number of connections that ended with a network error such as a reset.
     pub connection_errors: u64,
     /// Number of system errors at listening sockets: out of memory, out of file descriptors.
     pub socket_errors: u64,
-    /// Number of panics in a handler, which lose the round, and of panics while reading a
-    /// connection, which close it.
+    /// Number of panics. A panic in a handler loses the round, and a panic while a connection is
+    /// read closes the connection.
     pub panics: u64,
     /// Number of threads that have exited while the receiver is still running. Their sockets are no
     /// longer read.

@@ -18,7 +18,7 @@ const HEADERS_BYTES_MAX: usize = HEADER_BYTES_MAX;
 /// Start of a header line in W3C, IIS and Zeek logs, in any letter case.
 const FIELDS: &[u8] = b"#fields";
 
-/// Which lines in files are headers, which name the columns of the following lines.
+/// Which lines in files are headers. A header names the columns of the lines that follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderLines {
     /// Lines that begin with `#Fields:`, in files that contain such lines.

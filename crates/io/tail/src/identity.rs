@@ -406,7 +406,8 @@ mod tests {
         assert_eq!(fingerprints.last().end, 200);
         assert_eq!(fingerprints.before(155).map(|fingerprint| fingerprint.end), Some(150));
         assert_eq!(fingerprints.before(100), None);
-        // Every offset within the kept bytes has a fingerprint, whatever the size of the reads.
+        // Every offset within the kept bytes has a fingerprint, regardless of the size of the
+        // reads.
         for piece in [700, 130, 1] {
             let mut fingerprints = Fingerprints::default();
             for (number, text) in text.chunks(piece).enumerate() {

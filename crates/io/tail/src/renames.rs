@@ -51,7 +51,8 @@ pub struct NameFollower {
 }
 
 impl NameFollower {
-    /// Follows the files that once had a name that `matches`, given the changes in order.
+    /// Follows the files that once had a name for which `matches` is true, given the changes in
+    /// order.
     pub fn follow(
         &mut self,
         changes: Vec<NameChange>,

@@ -1,4 +1,4 @@
-//! CPU and time budget for directory scans. A scan that takes long delays the next one.
+//! CPU and time budget for directory scans. A long scan delays the next one.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};

@@ -394,7 +394,7 @@ impl FileSource {
             log_matches(found.files.len(), cx);
         }
         self.discovery.report(unreadable, &self.scope, cx);
-        // The first walk may take long, and must not delay the second.
+        // The first walk may take a long time, and must not delay the second.
         self.walks.set_pause(if is_first { WALK_PAUSE } else { scan_budget.interval() });
     }
 

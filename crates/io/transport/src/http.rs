@@ -138,8 +138,8 @@ impl Client {
         &self.target
     }
 
-    /// Sends a request and waits for the response, whatever its status. Dropping the future closes
-    /// the connection.
+    /// Sends a request and waits for the response, regardless of its status. Dropping the future
+    /// closes the connection.
     ///
     /// The endpoint may close a kept connection just as it is reused. The request is then resent
     /// over a new connection.

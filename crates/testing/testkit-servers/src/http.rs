@@ -178,7 +178,8 @@ impl HttpServer {
         self.shared.lock().requests.clone()
     }
 
-    /// Waits up to 60 s until the requests satisfy a condition. Returns the requests in any case.
+    /// Waits up to 60 s until the requests satisfy a condition. Returns the requests even if they
+    /// do not.
     pub fn wait(&self, is_complete: impl Fn(&[ReceivedRequest]) -> bool) -> Vec<ReceivedRequest> {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut state = self.shared.lock();

@@ -162,7 +162,7 @@ impl SearchServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Sends a request, and returns the body of the response, whatever its status.
+    /// Sends a request, and returns the body of the response, regardless of its status.
     pub fn request(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.try_request(method, path, &body).expect("the node responds").1

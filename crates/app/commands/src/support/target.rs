@@ -31,7 +31,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Finds the agent; returns the exit status after an error, which is printed.
+    /// Finds the agent. If this fails, prints the error and returns the exit status.
     pub fn find(args: &SupportArgs, find_files: FindFiles) -> Result<Target, u8> {
         let given = &args.files.config;
         let at_place = args.place.client()?;

@@ -41,8 +41,8 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 /// Time that the lag must be zero until the agent has certainly found every file.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Time that the lag must be zero until the checkpoints, which are committed once a second,
-/// certainly include all lines.
+/// Time for which the lag must be zero before the checkpoints are certain to include all lines.
+/// Checkpoints are committed once a second.
 const SAVED_AFTER: Duration = Duration::from_millis(2500);
 
 /// Timeout for the delivery of all lines.

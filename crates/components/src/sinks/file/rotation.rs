@@ -88,7 +88,7 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     let mut rotated = Vec::new();
     for entry in std::fs::read_dir(folder(path))? {
         let entry = entry?;
-        // Folders and links are never rotated files, whatever their name.
+        // Folders and links are never rotated files, regardless of their name.
         if !entry.file_type()?.is_file() {
             continue;
         }

@@ -88,7 +88,7 @@ pub struct Capacity {
     pub bytes: u64,
     /// Number of events.
     pub events: u64,
-    /// Whether the batch is empty. Its first unit is accepted whatever its size.
+    /// Whether the batch is empty. Its first unit is accepted regardless of its size.
     pub is_empty: bool,
 }
 
@@ -170,7 +170,7 @@ pub trait Packer: Send + 'static {
 
     /// Splits a request that the endpoint refused because of its content (400, 413, 422) into
     /// smaller requests that together carry the same events, in order. Returns `None` for a single
-    /// event, which is then refused. Events that are in no smaller request are refused as in
+    /// event, which is then refused. Events that no smaller request contains are refused as in
     /// [`Packer::pack`]. Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 

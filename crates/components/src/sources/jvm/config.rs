@@ -47,7 +47,7 @@ pub struct JvmSourceConfig {
     pub script_file: Option<PathBuf>,
     /// Path of a jar, for language `class`.
     pub jar: Option<PathBuf>,
-    /// Name of a class in the jar, which implements `Collector`.
+    /// Name of the class in the jar that implements `Collector`.
     pub class: Option<String>,
     /// Additional jars whose classes the collector can use, such as a client library.
     #[serde(default)]

@@ -26,7 +26,7 @@ pub fn report(source: &str, socket: &Bound) {
 }
 
 /// Reports a Unix datagram socket's queue. The kernel limits the queue to a number of datagrams,
-/// whatever the buffer size.
+/// regardless of the buffer size.
 fn report_queue(source: &str, address: &Address) {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     match text.trim().parse::<u32>() {

@@ -24,8 +24,8 @@ use std::time::Duration;
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
 /// Stops the thread of a source that a reload removed. Returns the number of bytes that the thread
-/// has read, which are lost. Called when the agent stops; until then, another reload may add a
-/// source that continues to read.
+/// has read and that are therefore lost. Called when the agent stops; until then, another reload
+/// may add a source that continues to read.
 pub fn abandon() -> u64 {
     let rest = Reader::left().into_iter().flat_map(Reader::into_rest);
     rest.map(|chunk| chunk.len() as u64).sum()

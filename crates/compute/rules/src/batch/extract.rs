@@ -139,7 +139,7 @@ pub fn with_text<T>(source: Source<'_>, row: u32, run: impl FnOnce(Option<Text<'
     }
 }
 
-/// Calls `run` with the text to read as JSON in a row, which is empty if there is none.
+/// Calls `run` with the text in a row to parse as JSON; the text is empty if there is none.
 #[inline(always)]
 pub fn with_json(source: Source<'_>, row: u32, run: impl FnOnce(Text<'_>)) {
     let cell = source.column.cells()[row as usize];

@@ -114,8 +114,8 @@ impl SinkSlot {
     }
 
     /// Returns whether the payloads that wait for earlier tickets fill the buffer, given the size
-    /// of the next payload. Payloads from tickets that are running now are released at once and do
-    /// not count.
+    /// of the next payload. Payloads from tickets that are running now are released immediately and
+    /// do not count.
     pub fn is_unreleased_full(&self, next_bytes: u64) -> bool {
         let bytes_max = self.share + TICKETS_ON_THE_WAY * next_bytes;
         self.unreleased.load(Ordering::Relaxed) >= bytes_max

@@ -187,8 +187,8 @@ fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String>
 }
 
 impl State {
-    /// Finds the next entry for a lane. An entry in memory is passed to its lane at once. `read` is
-    /// the next entry on disk, if it was read already.
+    /// Finds the next entry for a lane. An entry in memory is passed to its lane immediately.
+    /// `read` is the next entry on disk, if it was read already.
     fn next(&mut self, read: Option<&Entry>, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
         if !self.deals() {
             return Next::Nothing;

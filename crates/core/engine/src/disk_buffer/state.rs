@@ -277,7 +277,7 @@ impl State {
         shed
     }
 
-    /// Returns whether a new payload goes to its lane at once.
+    /// Returns whether a new payload goes to its lane immediately.
     fn passes(&self, bytes: u64) -> bool {
         let lanes = self.target.as_ref().map_or(1, |target| target.lanes.len());
         let is_free = !self.is_always() && !self.is_behind() && self.deals() && !self.is_failing();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a written entry may wait for its sync, so that one sync serves many entries.
 const SYNC_AFTER: Duration = Duration::from_millis(100);
 
-/// Bytes after which written entries are synced at once.
+/// Bytes after which written entries are synced immediately.
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// Maximum bytes to write before the thread does other work.

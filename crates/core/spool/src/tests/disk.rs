@@ -112,7 +112,7 @@ struct State {
     tried: usize,
     /// Number of the only change that fails.
     fails_at: Option<usize>,
-    /// Number of the first failing change; all later changes fail too, or only those that need
+    /// Number of the first failing change; all later changes also fail, or only those that need
     /// space.
     full_at: Option<(usize, bool)>,
     reads: usize,

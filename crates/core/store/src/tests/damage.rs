@@ -84,7 +84,7 @@ const FLIPPED: TestSize = TestSize { gate: 31, long: 1 };
 /// Difference between two lengths of a truncated file, in bytes.
 const TRUNCATED: TestSize = TestSize { gate: 101, long: 1 };
 
-/// Distance between two flipped bytes if the other file is damaged too.
+/// Distance between two flipped bytes if the other file is also damaged.
 const BOTH_DAMAGED: TestSize = TestSize { gate: 7, long: 1 };
 
 fn places(bytes: usize, stride: TestSize) -> impl Iterator<Item = usize> {

@@ -72,7 +72,7 @@ struct State {
     changes: Vec<(Name, Change)>,
     /// Number of the only change that fails, from 0.
     fails_at: Option<usize>,
-    /// Number of the first failing change, from 0; all later changes fail too.
+    /// Number of the first failing change, from 0; all later changes also fail.
     full_at: Option<usize>,
     reads: usize,
     /// Number of the read that fails, from 0.

@@ -52,8 +52,8 @@ fn end() -> ! {
     end_now(0)
 }
 
-/// Ignores signals to a whole service, such as those that systemd sends. The agent receives them
-/// too, and ends this process when it has no more calls. A handler is used because, unlike an
+/// Ignores signals to a whole service, such as those that systemd sends. The agent also receives
+/// them, and ends this process when it has no more calls. A handler is used because, unlike an
 /// ignored signal, it is not inherited by processes that operators start.
 fn ignore_signals() {
     extern "C" fn nothing(_: c_int) {}

@@ -127,8 +127,8 @@ impl Inbox {
 }
 
 impl Answers {
-    /// Tells the child whether a chunk was taken. Never waits, because a child reads all responses
-    /// at once.
+    /// Tells the child whether a chunk was taken. Never waits, because a child reads every response
+    /// immediately.
     fn send(&self, id: i32, is_taken: bool) {
         let kind = if is_taken { Kind::Taken } else { Kind::Stopping };
         let patience = Patience { until: Some(Instant::now()), is_over: None };

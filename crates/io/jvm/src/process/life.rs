@@ -144,7 +144,7 @@ impl Life {
     }
 
     /// Waits up to `time` for the child to exit; returns `false` if it is still running. Before
-    /// Linux 5.3, returns `true` at once.
+    /// Linux 5.3, returns `true` immediately.
     pub fn ends_within(&self, time: Duration) -> bool {
         self.body.ends_within(time)
     }

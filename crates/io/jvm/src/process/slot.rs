@@ -42,8 +42,8 @@ struct Place {
     ends: u32,
 }
 
-/// A permit for a call, which either shares the process with other calls, or has the process alone,
-/// without collectors.
+/// A permit for a call that either shares the process with other calls, or has the process to
+/// itself, without collectors.
 enum Turn<'a> {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
@@ -189,7 +189,7 @@ impl Slot {
                     return Err(CallError::Failed(error.to_string()));
                 }
                 Tried::Refused(_) => {
-                    // The call may take long, and collectors must not wait for it.
+                    // The call may take a long time, and collectors must not wait for it.
                     hold = None;
                     std::thread::sleep(LOOK);
                 }
@@ -319,8 +319,8 @@ impl Drop for Slot {
 }
 
 impl Place {
-    /// Returns whether to register the operator in a child: at once in a new child, and repeatedly
-    /// after a failure, because a file may have been missing.
+    /// Returns whether to register the operator in a child: immediately in a new child, and
+    /// repeatedly after a failure, because a file may have been missing.
     fn is_due_in(&self, life: &Life) -> bool {
         let is_new = self.life != life.number;
         let is_again = self.id.is_err() && self.tried.elapsed() >= REGISTER_AGAIN;

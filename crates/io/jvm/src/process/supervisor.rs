@@ -55,7 +55,7 @@ pub struct State {
     pool: Arc<Pool>,
     /// Calls share the gate. A call whose child has exited locks it exclusively.
     pub gate: RwLock<()>,
-    /// Holds by calls that must be alone, which prevent collectors from being called.
+    /// Holds of calls that must run alone. A hold prevents collectors from being called.
     pub holds: Holds,
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -260,7 +260,7 @@ impl State {
                     ended
                 }
                 Err(ended) => {
-                    // The reason rarely disappears at once.
+                    // The reason rarely disappears immediately.
                     short_lives = (short_lives + 1).max(2);
                     log::error!(target: &self.log_target, "jvm process {} did not start: {ended}", self.name);
                     ended

@@ -258,8 +258,8 @@ impl Finishing<'_> {
         }
     }
 
-    /// Loads a finished file. If the file had several names, the other names in its folder are
-    /// tried too.
+    /// Loads a finished file. If the file had several names, the other names in its folder are also
+    /// tried.
     fn load_named(&mut self, inode: Inode, path: &Path, cx: &SourceCx<'_>) -> io::Result<bool> {
         let has_others = self.history.finished.get(inode).is_some_and(|file| !file.is_single);
         let loaded = self.load_finished(inode, path, cx);

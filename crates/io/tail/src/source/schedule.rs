@@ -56,8 +56,8 @@ pub(super) struct Schedule {
 
 // Polls.
 impl Schedule {
-    /// Adds a file, which is due at once. `quiet_after` is the time without growth after which it
-    /// becomes quiet.
+    /// Adds a file, which is due immediately. `quiet_after` is the time without growth after which
+    /// it becomes quiet.
     pub(super) fn add(&mut self, tail: &mut Tail, now: EngineTime, quiet_after: Duration) {
         tail.start(now, quiet_after);
         self.due.push_back(tail);
@@ -191,8 +191,8 @@ impl Schedule {
         }
     }
 
-    /// Lets another compressed file that `is_readable` be read instead of this file, which waits
-    /// for sinks; returns whether there is such a file.
+    /// Lets another compressed file be read instead of this file, which waits for sinks. Returns
+    /// whether `is_readable` is true for such a file.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,

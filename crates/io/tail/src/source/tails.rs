@@ -316,8 +316,8 @@ impl Tails {
         self.schedule.finish_decompressing(id, &self.files);
     }
 
-    /// Lets another compressed file that `is_readable` be read instead of this file, which waits
-    /// for sinks; returns whether there is such a file.
+    /// Lets another compressed file be read instead of this file, which waits for sinks. Returns
+    /// whether `is_readable` is true for such a file.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,

@@ -52,7 +52,7 @@ impl Assembly<'_> {
         let folder = store.disk_buffer_dir(id);
         let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
         let record = store.disk_buffer(id).map_err(unknown)?;
-        // A folder that has disappeared must be opened too, so that its entries are counted as
+        // A folder that has disappeared must also be opened, so that its entries are counted as
         // lost.
         let is_used = folder.exists() || record.entries > 0;
         let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || is_used;
@@ -91,7 +91,7 @@ impl Assembly<'_> {
 }
 
 /// Opens a disk buffer. If its files lack entries that the saved record includes, a new record is
-/// saved at once, so that a restart after a kill does not count the missing entries twice.
+/// saved immediately, so that a restart after a kill does not count the missing entries twice.
 fn opened(opening: Opening, store: &Store) -> Result<Arc<DiskBuffer>, EngineError> {
     let id = opening.sink_id.clone();
     let disk = DiskBuffer::open(opening)?;

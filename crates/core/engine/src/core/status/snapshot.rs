@@ -143,7 +143,7 @@ impl Status<'_> {
 
     /// Returns the reason why a sink makes no progress: its last failure, or that it is too slow.
     fn sink_error(self, slot: &SinkSlot, now: EngineTime) -> Option<String> {
-        // This call is needed in any case: the time starts when the sink is first seen without
+        // This call is always needed, because the time starts when the sink is first seen without
         // capacity.
         let full = self.blocked_for(slot, now);
         if let Some(failure) = slot.lanes.iter().find_map(|lane| lane.error()) {

@@ -321,7 +321,7 @@ fn one_file_with_two_names_is_read_once() {
 }
 
 /// A file that has not grown for a while is watched by inotify and polled rarely; its next line is
-/// still read at once.
+/// still read immediately.
 #[test]
 fn a_quiet_file_is_polled_rarely() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -429,7 +429,7 @@ fn a_fifo_that_matches_a_pattern_is_reported() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// A pattern whose last file is deleted is reported at once, until a file appears again.
+/// A pattern whose last file is deleted is reported immediately, until a file appears again.
 #[test]
 fn a_pattern_is_missing_once_its_last_file_is_deleted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);

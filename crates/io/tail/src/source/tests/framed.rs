@@ -205,7 +205,7 @@ fn events_of_containers_have_their_stream() {
     );
 }
 
-/// The line endings within an event are line feeds, whatever the line endings of the file.
+/// The line endings within an event are line feeds, regardless of the line endings of the file.
 #[test]
 fn line_ends_within_events_are_line_feeds() {
     for name in ["utf-8", "utf-16le"] {

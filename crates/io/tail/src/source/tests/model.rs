@@ -61,7 +61,7 @@ enum Operation {
     HardLink(usize),
     /// Points the log's symlink at a new file.
     Switch,
-    /// Compresses a rotated file, at once or slowly, then deletes the original.
+    /// Compresses a rotated file, immediately or slowly, then deletes the original.
     Compress(usize, bool),
     Poll(usize),
     /// Advances the time by this many milliseconds.
