@@ -12,13 +12,14 @@
 //!
 //! `STATSD_PORT` is a free UDP port, `SCRAPE_PORT` a free TCP port. `PROMETHEUS` is the address of
 //! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client,
-//! `MILLSTREAM_OPERATORS` and `MILLSTREAM_TESTKIT` those of the operators and their test kit. `KAFKA`
-//! is the address of a broker with the topics in the page's configurations, each with one partition
-//! or as a comment says: `topics: [lines] # 4 partitions`. `REDIS` is the address of a Redis server, and
-//! `JARS` the folder with the jars of its client. `ELASTICSEARCH` is the address of a
-//! search server; a page with it runs once with OpenSearch and once with Elasticsearch.
-//! `MILLSTREAM_JAVAAGENT` is the jar of the Java agent and `MILLSTREAM_EXAMPLES` the folder of the Java
-//! examples; a page with the former runs once with each JDK of the host, which is first on the PATH.
+//! `MILLSTREAM_OPERATORS` and `MILLSTREAM_TESTKIT` those of the operators and their test kit.
+//! `KAFKA` is the address of a broker with the topics in the page's configurations, each with one
+//! partition or as a comment says: `topics: [lines] # 4 partitions`. `REDIS` is the address of a
+//! Redis server, and `JARS` the folder with the jars of its client. `ELASTICSEARCH` is the address
+//! of a search server; a page with it runs once with OpenSearch and once with Elasticsearch.
+//! `MILLSTREAM_JAVAAGENT` is the jar of the Java agent and `MILLSTREAM_EXAMPLES` the folder of the
+//! Java examples; a page that uses the former runs once with each JDK on the host, with that JDK
+//! first on the PATH.
 //!
 //! The blocks of a page run in order in one temporary folder. A shell, YAML or Java block without
 //! such an info string is an error, so that every example is checked.
@@ -372,7 +373,7 @@ fn make_topics(page: &str) {
 struct PageRun<'a> {
     /// Address of the search server.
     search: &'a str,
-    /// Home of the JDK, `None` for that of the PATH.
+    /// Home of the JDK; `None` for the JDK on the PATH.
     jdk: Option<&'a Path>,
 }
 
@@ -435,7 +436,8 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
 }
 
 /// Adds global options to an example that omits them, so that the defaults do not conflict with an
-/// agent on this host. They follow the example, so that its line numbers stay.
+/// agent on this host. The options are appended, so that the line numbers in the example do not
+/// change.
 fn with_globals(example: &str) -> String {
     let mut text = example.to_owned();
     for (key, value) in [("api", "{ listen: \"127.0.0.1:0\" }"), ("data_dir", "./state")] {

@@ -167,7 +167,7 @@ fn ready(agent: &Agent) -> serde_json::Value {
 }
 
 /// The database of the agent cannot be written while a file size limit is set. SIGXFSZ is ignored,
-/// also after `exec`.
+/// even after `exec`.
 #[test]
 fn unsaved_checkpoints_are_reported_and_fail_a_stop() {
     let dir = folder();

@@ -201,7 +201,7 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     assert!(!dir.path().join("second.collapsed").exists());
 }
 
-/// Continuous profiling has samples from before the command, also after a profile of 1 ms has
+/// Continuous profiling keeps samples from before the command, even after a 1 ms profile has
 /// interrupted it.
 #[test]
 fn an_agent_that_profiles_itself_has_samples_of_the_last_minutes() {

@@ -76,8 +76,8 @@ fn deltas_become_sums_over_periods_and_restarts() {
     });
     assert_eq!(total("sums_load{k_k='v',flag='true',host=''}"), Some(0.5));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    // A new agent starts at 0, and Prometheus detects the reset, although the first value is larger
-    // than the last value before.
+    // A new agent starts at 0, and Prometheus detects the reset, even though the first value is
+    // larger than the previous value.
     let mut agent = start(dir.path(), &config);
     send(dir.path(), &["sums.orders:100|c|#country:de"]);
     wait_until("the sum after a restart", PATIENCE, || {

@@ -1,9 +1,9 @@
-//! Tests folders that an earlier release left: the program continues where that release ended.
+//! Tests data directories of an earlier release: the program continues where that release ended.
 //!
-//! `tests/fixtures/upgrade/write` has written the folders with the release in their name: 1,000
-//! lines of a log are delivered, results of their first hour wait, their second hour is open, 500
-//! lines of standard input are in a disk buffer, and a stopped agent holds 200 lines of a deleted
-//! file. The log itself is left out, because an unpacked file has another inode and is a new file.
+//! `tests/fixtures/upgrade/write` wrote the folders, whose names contain the release: 1,000 lines
+//! of a log are delivered, results of their first hour wait, their second hour is open, 500 lines
+//! of standard input are in a disk buffer, and a stopped agent holds 200 lines of a deleted file.
+//! The log itself is left out, because an unpacked file has another inode and is a new file.
 
 use crate::support::{folder, lines, millstream};
 use flate2::read::GzDecoder;

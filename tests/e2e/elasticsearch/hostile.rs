@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Maximum number of bytes that the server sends, many times the limit of the agent.
 const SENT_BYTES_MAX: u64 = 1 << 30;
 
-/// Maximum number of bytes that the agent may need in addition because of this server.
+/// Maximum number of additional bytes that the agent may need because of this server.
 const MORE_BYTES_MAX: u64 = 16 << 20;
 
 const LINES: usize = 5_000;

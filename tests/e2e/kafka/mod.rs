@@ -1,5 +1,5 @@
-//! Tests files into a real Kafka: the records that arrive, their order, and the agent's handling of
-//! broker failures.
+//! Tests delivery from files to a real Kafka broker: the records that arrive, their order, and the
+//! agent's handling of broker failures.
 
 mod blocks;
 mod faults;

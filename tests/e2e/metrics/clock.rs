@@ -163,8 +163,8 @@ fn setting_the_clock_forward_and_back_loses_nothing() {
     let events = Events::read(dir.path());
     assert_eq!(events.sum("steps", ""), sent as f64);
     assert_eq!(events.sum("took.count", ""), sent as f64);
-    // Each period has the points that arrived in it, and the last value is the value that arrived
-    // last, regardless of the clock.
+    // Each period contains the points that arrived in it, and the last value is the value that
+    // arrived last, regardless of the clock.
     let mut steps = 0.0;
     for (level, of_period) in events.of("level", "").into_iter().zip(events.of("steps", "")) {
         steps += number(of_period);

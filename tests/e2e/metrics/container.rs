@@ -1,4 +1,4 @@
-//! Tests a sender in a control group like those that container runtimes make: the agent finds the
+//! Tests a sender in a control group such as container runtimes create: the agent finds the
 //! container id.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};

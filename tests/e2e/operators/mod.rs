@@ -107,7 +107,7 @@ fn noted(note: &str) -> String {
     )
 }
 
-/// Sets a flag on drop, also if the test fails, because a writer would otherwise never end.
+/// Sets a flag on drop, even if the test fails, because a writer would otherwise never end.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -51,7 +51,7 @@ pub struct ProfileArgs {
     /// Time between two samples of a thread, from 1ms to 1s [default: 10ms]
     #[arg(short, long, value_name = "DURATION", conflicts_with = "diff")]
     interval: Option<Interval>,
-    /// Get the last samples of continuous profiling, see profiler.continuous
+    /// Return recent samples from continuous profiling; see profiler.continuous
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["duration", "interval", "event", "diff"])]
     last: Option<Interval>,
     /// Event to sample: cpu, wall or alloc
@@ -158,7 +158,7 @@ const DURATION_DEFAULT: Interval = Interval(Duration::from_secs(15));
 /// Default time between two samples.
 const INTERVAL_DEFAULT: Interval = Interval(Duration::from_millis(10));
 
-/// Returns the last samples of continuous profiling, for a period of this length.
+/// Returns the recent samples from continuous profiling, for a period of this length.
 async fn sampled(last: Interval, client: &Client) -> Result<RawProfile, Failure> {
     let path = format!("{PATH}?last={last}");
     let raw = client.download(Method::GET, &path, Vec::new()).await?;

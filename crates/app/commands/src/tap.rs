@@ -61,7 +61,7 @@ pub struct TapArgs {
     /// Show events as they are, without the redactions downstream of this output
     #[arg(long)]
     raw: bool,
-    /// Show the path of single events: each component up to the endpoints, with its time
+    /// Show single events with their path: each component up to the endpoints, with its time
     #[arg(long)]
     follow: bool,
     #[command(flatten)]

@@ -2,8 +2,7 @@
 
 use millstream_model::Kind;
 
-/// By kind: type name of another agent, and the types of Millstream that do the same or come
-/// closest.
+/// By kind: type name of another agent, and the Millstream types that do the same or come closest.
 const NAMES: &[(Kind, &str, &[&str])] = &[
     (
         Kind::Source,

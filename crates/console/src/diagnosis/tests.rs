@@ -359,8 +359,8 @@ fn old_times_are_late_writes_only_while_the_file_is_read_as_it_grows() {
     assert_eq!(grow(200.0, 500_000), [], "it is read late");
 }
 
-/// Returns the causes of an agent with a transform of this type that notes, per second, this many
-/// of 100 events under each note.
+/// Returns the causes for an agent whose transform has this type, processes 100 events per second,
+/// and counts this many of them under each note.
 fn noting(type_name: &'static str, notes: &[(&'static str, u64)]) -> (Vec<Cause>, Diagnoser) {
     let (mut agent, mut diagnoser) = (Agent::new(), Diagnoser::default());
     agent.parse.type_name = type_name;

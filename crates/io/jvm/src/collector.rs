@@ -357,7 +357,7 @@ fn take(handle: i64, address: i64, bytes: i64, events: i32) -> bool {
     receiver.receive(memory, events.into())
 }
 
-/// The native method `Bridge.stopped`: the collector makes no more calls with the handle.
+/// The native method `Bridge.stopped`: the collector does not use the handle again.
 pub extern "system" fn stopped(_env: *mut JNIEnv, _class: jclass, handle: i64) {
     contained(|| {
         let receiver = RECEIVERS.lock().known.remove(&handle);

@@ -169,7 +169,7 @@ layout! {
     FAILED_RULE = 2;
     /// Offset of the message, which is UTF-8.
     FAILED_MESSAGE = 3;
-    /// Length of the message; 0 if it is that of the failure before.
+    /// Length of the message; 0 if the message is the same as for the previous failure.
     FAILED_MESSAGE_BYTES = 4;
     /// Length of a failure in words.
     FAILED_WORDS = 5;
@@ -192,7 +192,7 @@ layout! {
     /// Returned instead of an offset: the call failed as a whole; `Bridge.failure` says why.
     CALL_FAILED = -2;
 
-    /// Most bytes of an answer.
+    /// Maximum bytes of an answer.
     OUT_BYTES_MAX = 1 << 30;
 }
 

@@ -175,8 +175,8 @@ impl ReceiveBuffers {
         received
     }
 
-    /// Releases memory that long datagrams have touched, if it is a lot. Call this after a round
-    /// has been passed on.
+    /// Releases memory that long datagrams have touched, if there is a lot of it. Call this after a
+    /// round has been passed on.
     pub fn trim(&mut self) {
         if self.touched_bytes > TOUCHED_BYTES_MAX {
             self.mapping.release();

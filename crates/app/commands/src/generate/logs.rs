@@ -18,7 +18,7 @@ pub struct LogsArgs {
     /// Average bytes per line, with a unit
     #[arg(long, default_value = "178B")]
     size: Size,
-    /// Seed; the same seed gives the same lines except for their times
+    /// Random seed; the same seed generates the same lines except for their times
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of lines [default: endless]

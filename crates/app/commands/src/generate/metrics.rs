@@ -78,7 +78,7 @@ pub struct MetricsArgs {
     /// Omit the numbering points
     #[arg(long)]
     unnumbered: bool,
-    /// Seed; the same seed gives the same points
+    /// Random seed; the same seed generates the same points
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

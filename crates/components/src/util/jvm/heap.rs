@@ -28,11 +28,11 @@ const LOOK: Duration = Duration::from_secs(60);
 /// The memory pressure at the governor's last check.
 static PRESSURE: MemoryPressure = MemoryPressure::new();
 
-/// The JVMs that follow the pressure; `None` is the JVM inside the agent, a separate process is
-/// identified by its name.
+/// The JVMs that react to memory pressure. `None` is the JVM inside the agent; a separate process
+/// is identified by its name.
 static FOLLOWERS: Mutex<BTreeMap<Option<String>, Follower>> = Mutex::new(BTreeMap::new());
 
-/// The state of a JVM that follows the memory pressure.
+/// The state of a JVM that reacts to memory pressure.
 #[derive(Clone, Default)]
 struct Follower {
     thread: Option<Thread>,

@@ -21,7 +21,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * worker. No method throws an exception.
  */
 public final class Bridge {
-    /** Most bytes of the compiled scripts of an operator: reading them takes several times as much of the heap. */
+    /** Maximum bytes of an operator's compiled scripts: reading them takes several times as much of the heap. */
     private static final long COMPILED_BYTES_MAX = 4 << 20;
 
     private static final Registry REGISTRY = new Registry();

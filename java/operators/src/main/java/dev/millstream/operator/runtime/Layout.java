@@ -214,7 +214,7 @@ final class Layout {
     /** Offset of the message, which is UTF-8. */
     static final long FAILED_MESSAGE = 3L;
 
-    /** Length of the message; 0 if it is that of the failure before. */
+    /** Length of the message; 0 if the message is the same as for the previous failure. */
     static final long FAILED_MESSAGE_BYTES = 4L;
 
     /** Length of a failure in words. */
@@ -244,6 +244,6 @@ final class Layout {
     /** Returned instead of an offset: the call failed as a whole; `Bridge.failure` says why. */
     static final long CALL_FAILED = -2L;
 
-    /** Most bytes of an answer. */
+    /** Maximum bytes of an answer. */
     static final long OUT_BYTES_MAX = 1073741824L;
 }
