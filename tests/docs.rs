@@ -92,7 +92,7 @@ fn every_sample_is_valid() {
     fail_if_any(faults.collect());
 }
 
-/// Writes the scripts and the jars that the samples of source and transform `jvm` name.
+/// Writes the scripts and the jars that the samples of the `jvm` source and transform name.
 fn write_operators(dir: &Path) {
     java::built();
     fs::create_dir(dir.join("rules")).unwrap();

@@ -1,5 +1,5 @@
-//! Measures agent features for the user's JVMs: source `jfr`, compared with the JDK's tool, and the
-//! cost of the Java agent for a service.
+//! Measures agent features for the user's JVMs: the `jfr` source, compared with the JDK's tool, and
+//! the cost of the Java agent for a service.
 
 mod agent_cost;
 mod source;

@@ -1,4 +1,4 @@
-//! Tests transform `aggregate`: an event counts once, however the agent ends.
+//! Tests the `aggregate` transform: an event counts once, however the agent exits.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;

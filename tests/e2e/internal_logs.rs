@@ -1,5 +1,5 @@
-//! Tests source `internal_logs` in a running agent: sinks that cannot deliver its events, reloads,
-//! stops.
+//! Tests the `internal_logs` source in a running agent: sinks that cannot deliver its events,
+//! reloads, stops.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use serde_json::Value;

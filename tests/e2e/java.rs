@@ -1,4 +1,5 @@
-//! Tests source `jfr` and `millstream java attach` for the user's JVMs, on every JDK of this host.
+//! Tests the `jfr` source and `millstream java attach` for the user's JVMs, on every JDK of this
+//! host.
 
 use crate::support::java::{built, homes};
 use crate::support::{Agent, folder, lines, millstream, wait_until};

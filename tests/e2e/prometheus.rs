@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns a configuration with these options of source `points` and sink `out`.
+/// Returns a configuration with these options of the `points` source and the `out` sink.
 fn config(source: &str, sink: &str) -> String {
     format!(
         "sources:\n  points: {{ type: dogstatsd, listen: ['unixgram://DIR/points.sock'], {source} }}\n\

@@ -269,7 +269,8 @@ sinks:
     wait_until("and continues", PATIENCE, || lines(&good).len() >= 3000);
 }
 
-/// Returns a configuration with the sinks `dead` and `live`, of which `live` is an HTTP endpoint.
+/// Returns a configuration with the sinks `dead` and `live`, where `live` sends to an HTTP
+/// endpoint.
 fn dead_and_live(source: &str, dead: u16, live: &HttpServer) -> String {
     format!(
         "sources:\n  app: {source}\nsinks:\n  \
@@ -292,7 +293,7 @@ fn received(server: &HttpServer) -> usize {
     server.requests().iter().map(|request| request.text().matches("\"line ").count()).sum()
 }
 
-/// Starts an agent whose sink `dead` fails.
+/// Starts an agent whose `dead` sink fails.
 fn start_failing(folder: &Path, config: &str) -> Agent {
     let agent = Agent::start(folder, config, &[]);
     wait_until("the dead sink fails", PATIENCE, || agent.log().contains("sink dead: "));

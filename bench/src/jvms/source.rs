@@ -1,5 +1,5 @@
-//! Measures source `jfr` in MB of recordings per CPU second, compared with `jfr print` on the same
-//! file.
+//! Measures the `jfr` source in MB of recordings per CPU second, compared with `jfr print` on the
+//! same file.
 
 use super::CLASSES;
 use crate::Options;

@@ -26,7 +26,7 @@ const MEMORY_BYTES: f64 = (640u64 << 20) as f64;
 /// front of a sink hold.
 const FLOOD_MAX: u64 = 100_000;
 
-/// Returns a pipeline from source `app` to DIR/out.txt, and a second sink with these inputs.
+/// Returns a pipeline from the `app` source to DIR/out.txt, and a second sink with these inputs.
 fn pipeline(inputs: &[&str], sink: &str) -> String {
     format!(
         "  app: {{ type: file, include: ['DIR/app.log'] }}\n\

@@ -1,4 +1,4 @@
-//! Tests collectors of source `jvm` with the real binary: inside the agent, and in a separate
+//! Tests collectors of the `jvm` source with the real binary: inside the agent, and in a separate
 //! process.
 
 mod crowd;
@@ -58,7 +58,7 @@ fn settings(memory: &str) -> String {
     )
 }
 
-/// Returns an agent's configuration with a script as source `ticks`.
+/// Returns an agent's configuration with a script as the `ticks` source.
 fn config(source: &str) -> String {
     settings("640MiB")
         + &format!("sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n")

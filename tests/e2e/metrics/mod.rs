@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A period that does not end during a test.
 const ONE_PERIOD: &str = "period: 1d";
 
-/// Returns a configuration whose source `points` has the options `source`, and whose events are in
+/// Returns a configuration whose `points` source has the options `source`, and whose events are in
 /// `DIR/out.json`.
 fn config(source: &str) -> String {
     format!(

@@ -92,7 +92,7 @@ fn each_jdk_inside(test: impl Fn(Java<'_>)) {
     }
 }
 
-/// Returns the transform `Faulty` with further options.
+/// Returns the `Faulty` transform with additional options.
 fn faulty(fault: &str, more: &str) -> String {
     let jar = test_operators().display();
     format!(
@@ -100,7 +100,7 @@ fn faulty(fault: &str, more: &str) -> String {
     )
 }
 
-/// Returns the name of the metric that counts events of transform `op` with a note.
+/// Returns the name of the metric that counts events of the `op` transform with a note.
 fn noted(note: &str) -> String {
     format!(
         "millstream_component_noted_events_total{{component_id=\"op\",component_type=\"jvm\",component_kind=\"transform\",note=\"{note}\"}}"

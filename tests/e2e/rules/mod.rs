@@ -1,5 +1,5 @@
-//! Tests transform `rules`: many tasks count each event once, whatever happens to the agent, its
-//! sinks and its task files.
+//! Tests the `rules` transform: many tasks count each event once, whatever happens to the agent,
+//! its sinks and its task files.
 
 mod changes;
 mod costs;

@@ -24,8 +24,8 @@ use verify::{Trusted, Verifier};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
-    /// PEM file with trusted certificates: CA certificates or the servers' own. The default is the
-    /// system CAs.
+    /// PEM file with trusted certificates: CA certificates, or self-signed server certificates. The
+    /// default is the system CAs.
     pub ca_file: Option<PathBuf>,
     /// Fingerprints, one of which must match the endpoint: `sha256:HEX` for the endpoint's
     /// certificate or for a CA that the endpoint presents, or `sha256//BASE64` for its public key.

@@ -144,7 +144,7 @@ fn text_words(leaf: &Json) -> (&'static str, &'static str) {
         Some("size") => ("a size", "sizes"),
         Some("duration") => ("a duration", "durations"),
         Some("expiry") => ("a duration or never", "durations or never"),
-        _ => ("text", "texts"),
+        _ => ("text", "strings"),
     }
 }
 

@@ -116,25 +116,25 @@ fn wrong_types() {
     for (keys, message) in [
         (
             "    include: /var/log/a.log\n",
-            "5:14: `include`: expected a list of texts, found text; use [/var/log/a.log]",
+            "5:14: `include`: expected a list of strings, found text; use [/var/log/a.log]",
         ),
         (
             "    include: '/var/{a,b}'\n",
-            "5:14: `include`: expected a list of texts, found text; use [\"/var/{a,b}\"]",
+            "5:14: `include`: expected a list of strings, found text; use [\"/var/{a,b}\"]",
         ),
         (
             "    include: ${PORT}x\n",
-            "5:14: `include`: expected a list of texts, found text in `${PORT}x`; use \
+            "5:14: `include`: expected a list of strings, found text in `${PORT}x`; use \
              [\"${PORT}x\"]",
         ),
         ("    include: [5]\n", "5:15: `include`: expected text, found a number; use quotes: \"5\""),
         (
             "    include: {a: b}\n",
-            "5:14: `include`: expected a list of texts, found a map; use, for example, [...]",
+            "5:14: `include`: expected a list of strings, found a map; use, for example, [...]",
         ),
         (
             "    include:\n",
-            "5:12: `include`: expected a list of texts, found nothing; use, for example, [...]",
+            "5:12: `include`: expected a list of strings, found nothing; use, for example, [...]",
         ),
         ("    include: []\n", "5:14: `include`: the list is empty; use one item or more"),
         (
@@ -199,7 +199,7 @@ fn wrong_types() {
         ),
         (
             "    endpoint: 5\n",
-            "6:15: `endpoint`: expected text or a list of texts, found a number; use quotes: \"5\"",
+            "6:15: `endpoint`: expected text or a list of strings, found a number; use quotes: \"5\"",
         ),
         (
             "    endpoint: [5]\n",
@@ -310,7 +310,7 @@ fn components() {
             "m.yaml:8:6: `h`: expected a map with the options of a source, found a list; use, for \
              example, type: file",
             "m.yaml:10:3: missing key `inputs`; add, for example, inputs: [\"app\"]",
-            "m.yaml:11:34: `inputs`: expected a list of texts, found text; use [app]",
+            "m.yaml:11:34: `inputs`: expected a list of strings, found text; use [app]",
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! Configuration of sink `fifo`.
+//! Configuration of the `fifo` sink.
 
 use super::Fifo;
 use crate::codec::Encoding;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of sink `fifo`.
+/// Options of the `fifo` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FifoConfig {

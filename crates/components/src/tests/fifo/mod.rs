@@ -1,4 +1,4 @@
-//! Sink `fifo`: writes events to a named pipe.
+//! The `fifo` sink writes events to a named pipe.
 
 mod config;
 
@@ -42,7 +42,7 @@ struct FifoLane {
 }
 
 impl FifoLane {
-    /// Writes a payload, and opens the pipe before if it is not open.
+    /// Writes a payload. Opens the pipe first if it is not open.
     async fn write(&mut self, payload: &Payload) -> io::Result<()> {
         let pipe = match &mut self.pipe {
             Some(pipe) => pipe,

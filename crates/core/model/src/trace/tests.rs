@@ -46,7 +46,7 @@ fn point(side: TapSide, id: &str, output: usize) -> SamplePoint {
     SamplePoint { side, id: id.into(), output }
 }
 
-/// Traces the batches that source `app` issues, with a copy at `at`.
+/// Traces the batches that the `app` source issues, with a copy at `at`.
 struct Followed {
     taps: Taps,
     kept: Arc<TraceLog>,

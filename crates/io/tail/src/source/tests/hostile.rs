@@ -101,7 +101,7 @@ impl World {
         deliver(batch);
     }
 
-    /// Makes sink `b` ready, not ready, or blocked.
+    /// Makes the `b` sink ready, not ready, or blocked.
     fn change_sink_state(&mut self) {
         let (a, both) = (SinkSet::one(SinkIndex::new(0)), self.fixture.rig.all());
         let states = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];

@@ -1,4 +1,4 @@
-//! Settings for the tests, written as options of the source `file`.
+//! Settings for the tests, written as options of the `file` source.
 
 use crate::discover::{Exclude, Pattern};
 use crate::{

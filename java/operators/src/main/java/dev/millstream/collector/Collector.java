@@ -23,7 +23,7 @@ public interface Collector extends AutoCloseable {
      */
     void collect(Events events) throws Exception;
 
-    /** Called after each {@link #open}, on a thread of the collectors: after the last call, or at once if {@code open} failed. */
+    /** Called after each {@link #open}, on a thread of the collectors: after the last call, or immediately if {@code open} failed. */
     @Override
     default void close() throws Exception {}
 }

@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** How long a collector without an interval pauses when its calls fail, or return at once without events. */
+/** How long a collector without an interval pauses when its calls fail, or return immediately without events. */
 final class CollectorBackoff {
     static final long MIN_NS = 100_000_000L;
     static final long MAX_NS = 30_000_000_000L;
