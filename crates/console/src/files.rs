@@ -79,7 +79,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
         |c: &&ComponentSnapshot| c.kind == "source" && wanted.is_none_or(|id| id == c.id);
     let sources: Vec<&ComponentSnapshot> = snapshot.components.iter().filter(is_wanted).collect();
     if wanted.is_some() && sources.is_empty() {
-        return error(StatusCode::NOT_FOUND, "no source has this id; /api/snapshot lists the sources");
+        return error(StatusCode::NOT_FOUND, "no source has this id; /api/snapshot lists sources");
     }
     let mut files: Vec<Row> = Vec::new();
     for source in &sources {

@@ -48,7 +48,7 @@ fn bad_events_pass_unchanged(fault: &str, note: &str, cause: &str) {
         let mut agent = Agent::start(dir.path(), &config(home, &faulty(fault, &timeouts)), &[]);
         let (out, beside) = (dir.path().join("out.json"), dir.path().join("beside.txt"));
         wait_until("the sink beside has everything", PATIENCE, || lines(&beside) == 2 * LINES + 2);
-        wait_until("the downstream sink has everything", PATIENCE, || lines(&out) == 2 * LINES + 2);
+        wait_until("the sink has everything", PATIENCE, || lines(&out) == 2 * LINES + 2);
         wait_until("both are counted", PATIENCE, || agent.metric(&noted(note)) == Some(2.0));
         wait_until("the log says why", PATIENCE, || agent.log().contains(cause));
         let events = documents(&out);
@@ -135,7 +135,7 @@ fn an_operator_that_hangs_stops_and_the_agent_continues() {
             fs::write(dir.path().join(format!("in/{number}.log")), "bad three\n").unwrap();
             std::thread::sleep(Duration::from_millis(300));
         }
-        wait_until("the downstream sink has everything", PATIENCE, || lines(&out) == 2 * LINES + 10);
+        wait_until("the sink has everything", PATIENCE, || lines(&out) == 2 * LINES + 10);
         let has_stopped = || {
             agent.get("/api/snapshot").is_some_and(|text| text.contains("no more calls are made"))
         };

@@ -15,7 +15,7 @@ pub enum Type {
     Int,
     /// A number.
     Float,
-    /// `true` or `false`. Also accepts `yes`, `no`, `on`, `off`, `1` and `0`, in any case.
+    /// `true` or `false`. Also accepts `yes`, `no`, `on`, `off`, `1` and `0`, in any letter case.
     Bool,
     /// A time in this format, which is rewritten as RFC 3339.
     Timestamp(Arc<Format>),

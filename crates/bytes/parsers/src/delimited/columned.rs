@@ -9,7 +9,8 @@ const NO_HEADER: Reason = "no_header";
 const BAD_HEADER: Reason = "bad_header";
 const MISSING_COLUMN: Reason = "missing_column";
 
-/// Start of the header line in W3C, IIS and Zeek logs, in any case. A colon or a delimiter follows.
+/// Start of the header line in W3C, IIS and Zeek logs, in any letter case. A colon or a delimiter
+/// follows.
 const FIELDS: &str = "#fields";
 
 /// Where the column names come from.

@@ -193,9 +193,9 @@ impl Orphans {
         self.orphans.extract_if(.., is_late).collect()
     }
 
-    /// Gives up on truncated files whose copy will not appear: counts their unread data as lost, and
-    /// deletes their records. With a finite input, gives up on all truncated files; otherwise, on
-    /// those that were truncated at least `ORPHAN_TIME` ago.
+    /// Gives up on truncated files whose copy will not appear: counts their unread data as lost,
+    /// and deletes their records. With a finite input, gives up on all truncated files; otherwise,
+    /// on those that were truncated at least `ORPHAN_TIME` ago.
     pub(super) fn expire(&mut self, scope: &Scope, cx: &SourceCx<'_>) {
         let late = if scope.is_finite(cx) {
             std::mem::take(&mut self.orphans)
