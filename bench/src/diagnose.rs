@@ -1,4 +1,4 @@
-//! Measures how often `diagnose` is right: with one planted cause, with two, and with healthy
+//! Measures how often `diagnose` is right: with one injected cause, with two, and with healthy
 //! agents.
 
 use crate::Options;
@@ -40,17 +40,17 @@ pub fn run(options: &Options, play: DiagnoseOptions, report: &mut Report) -> io:
 /// Returns the precision and the recall of each cause.
 fn figures(matrix: &Matrix) -> Table {
     let columns = ["cause", "right", "missed", "false alarms", "F1"];
-    let mut table = Table::new("diagnose", "Causes planted into agents", &columns);
+    let mut table = Table::new("diagnose", "Causes injected into agents", &columns);
     for (cause, of) in matrix.figures() {
         let counts = [of.right, of.missed, of.false_alarms].map(|count| count.to_string());
         table.row([vec![cause], counts.to_vec(), vec![format!("{:.3}", of.f1())]].concat());
     }
     let planted = matrix.runs.iter().filter(|run| !run.expected.is_empty()).count();
     let (runs, healthy) = (matrix.runs.len(), matrix.runs.len() - planted);
-    table.note(format!("{runs} runs, {planted} with planted causes, {healthy} healthy."));
+    table.note(format!("{runs} runs, {planted} with injected causes, {healthy} healthy."));
     table.note(format!("Macro F1 {:.3}; target 0.95.", matrix.macro_f1()));
     let first = 100.0 * matrix.first_right();
-    table.note(format!("The first named cause is a planted one in {first:.1}%; target 90%."));
+    table.note(format!("The first named cause is an injected one in {first:.1}%; target 90%."));
     let alarms = matrix.false_alarms().len();
     table.note(format!("A healthy agent was accused in {alarms} runs; target 0."));
     let (seconds, limit) = (matrix.seconds_max(), VERDICT.as_secs());
@@ -58,9 +58,9 @@ fn figures(matrix: &Matrix) -> Table {
     table
 }
 
-/// Returns the findings in the runs of each planted cause.
+/// Returns the findings in the runs of each injected cause.
 fn confusion(matrix: &Matrix) -> Table {
-    let columns = ["planted", "runs", "named"];
+    let columns = ["injected", "runs", "named"];
     let mut table = Table::new("diagnose_confusion", "What was named", &columns);
     for (planted, mut named) in matrix.confusion() {
         let runs = named.remove("runs").unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Tests that `diagnose` names the causes of late data that are planted into agents, and no others.
+//! Tests that `diagnose` names the causes of late data that are injected into agents, and no
+//! others.
 
 use crate::support::millstream;
 use millstream_testkit_random::{Seed, TestSize};

@@ -3,7 +3,7 @@
 //! `tests/fixtures/upgrade/write` wrote the folders, whose names contain the release: 1,000 lines
 //! of a log are delivered, results of their first hour wait, their second hour is open, 500 lines
 //! of standard input are in a disk buffer, and a stopped agent holds 200 lines of a deleted file.
-//! The log itself is left out, because an unpacked file has another inode and is a new file.
+//! The log itself is omitted, because an unpacked file has another inode and is a new file.
 
 use crate::support::{folder, lines, millstream};
 use flate2::read::GzDecoder;

@@ -27,7 +27,7 @@ pub fn built() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// Returns the jar with the operators and collectors whose faults tests plant.
+/// Returns the jar with the operators and collectors into which tests inject faults.
 pub fn test_operators() -> &'static Path {
     static JAR: OnceLock<PathBuf> = OnceLock::new();
     JAR.get_or_init(|| built().join("test-operators/target/millstream-test-operators.jar"))

@@ -98,7 +98,7 @@ impl Comparison<'_> {
         match verdict {
             Verdict::More(percent) if self.fails(verdict) => writeln!(
                 f,
-                "FAILED {name}: {instructions} instructions, {percent:+.2}% beside the recorded \
+                "FAILED {name}: {instructions} instructions, {percent:+.2}% compared with the recorded \
                  {recorded}; {PERCENT_MAX}% is the maximum. If the change is worth it: {accept}, and \
                  say why in the commit",
             ),

@@ -17,7 +17,7 @@ fn config(options: &str) -> String {
         )
 }
 
-/// Returns options for a class of the examples, without further jars.
+/// Returns options for a class in the examples, without additional jars.
 fn class(name: &str) -> String {
     let jar = built().join("examples/target/millstream-operator-examples.jar");
     format!("language: class, class: dev.millstream.examples.{name}, jar: {}", jar.display())

@@ -64,7 +64,7 @@ fn config(source: &str) -> String {
         + &format!("sources:\n  ticks: {{ type: jvm, language: groovy, {source} }}\n")
 }
 
-/// Returns a source with the collector `FaultyCollector`, with further options.
+/// Returns a source with the `FaultyCollector` collector and additional options.
 fn faulty(fault: &str, more: &str) -> String {
     let jar = test_operators().display();
     format!(

@@ -74,7 +74,7 @@ impl Lines {
         Lines { random, times, expected: Windows::new(), untimed: 0 }
     }
 
-    /// Returns further lines, which have each time at least once.
+    /// Returns additional lines, which contain each time at least once.
     fn some(&mut self) -> String {
         (0..LINES as usize).map(|number| self.one(number)).collect()
     }

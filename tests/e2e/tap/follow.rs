@@ -29,7 +29,7 @@ fn steps(trace: &Value) -> (Vec<String>, String) {
         format!("{} {}", name("component"), name("step"))
     };
     let note = steps.last().and_then(|step| step["note"].as_str()).unwrap_or("").to_owned();
-    // Short waits are left out, because they depend on chance.
+    // Short waits are omitted, because they depend on chance.
     (steps.iter().map(name).filter(|name| !name.ends_with(" wait")).collect(), note)
 }
 

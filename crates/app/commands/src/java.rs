@@ -28,8 +28,8 @@ pub struct AttachArgs {
     /// Options of the Java agent: KEY=VALUE, separated by commas
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     options: String,
-    /// Path of the Java agent's jar as the JVM sees it, for example inside a container
-    /// [default: millstream-javaagent.jar beside this program]
+    /// Path of the Java agent's jar as the JVM sees it, for example inside a container [default:
+    /// millstream-javaagent.jar next to this program]
     #[arg(long, value_name = "JAR")]
     jar: Option<PathBuf>,
 }

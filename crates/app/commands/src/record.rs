@@ -48,7 +48,7 @@ pub struct RecordArgs {
     /// Record for this duration, starting now [default: 30s]
     #[arg(short, long, value_name = "DURATION", conflicts_with_all = ["dump", "from_crash"])]
     duration: Option<Interval>,
-    /// Write what the agent has recorded so far
+    /// Write the events that the agent has recorded so far
     #[arg(long, conflicts_with = "from_crash")]
     dump: bool,
     /// Include only events that ended within this period before the end

@@ -49,7 +49,7 @@ pub enum Origin {
     Current,
 }
 
-/// Adds values to the process's secrets. Empty and short values are left out.
+/// Adds values to the process's secrets. Empty and short values are omitted.
 pub fn remember<S: AsRef<str>>(origin: Origin, values: impl IntoIterator<Item = S>) {
     let values: Vec<S> = values.into_iter().collect();
     let is_known = {

@@ -163,7 +163,7 @@ layout! {
 
     /// Row of a failure.
     FAILED_ROW = 0;
-    /// Its reason, one of REASON.
+    /// Reason of the failure, one of REASON.
     FAILED_REASON = 1;
     /// Number of the rule.
     FAILED_RULE = 2;

@@ -150,7 +150,7 @@ pub struct Sort {
     pub is_reversed: bool,
 }
 
-/// Minimum width of the first column before other columns are left out.
+/// Minimum width of the first column before other columns are omitted.
 const FIRST_COLUMNS_MIN: usize = 16;
 
 /// Maximum width of any other text column.

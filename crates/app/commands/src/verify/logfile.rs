@@ -31,7 +31,7 @@ const MARK_EVERY: Duration = Duration::from_secs(1);
 pub struct Mark {
     /// Line number.
     pub number: u64,
-    /// Its offset in bytes.
+    /// Offset of the line in bytes.
     pub offset: u64,
     /// Number of previous files for this log.
     pub file: u64,

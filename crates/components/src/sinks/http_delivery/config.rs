@@ -274,7 +274,7 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
             }
             own if is_reserved_header(own) => "is set by the agent; remove it",
             "authorization" => "would expose the credentials; use `auth`",
-            // The message leaves out the value, which may be a secret.
+            // The message omits the value, which may be a secret.
             _ if HeaderValue::from_str(value).is_err() => "has an invalid value; use a single line",
             _ => return None,
         };

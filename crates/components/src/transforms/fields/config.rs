@@ -140,7 +140,7 @@ pub struct JoinConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LookupConfig {
-    /// The field to look up.
+    /// Field whose value is looked up.
     pub field: String,
     /// Field for the result; `field` by default.
     pub to: Option<String>,

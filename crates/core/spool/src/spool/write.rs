@@ -207,8 +207,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes the footer of the previous segment, if the disk had no room for it before. The footer
-    /// shows that the file is complete although another file follows.
+    /// Writes the footer of the previous segment, if the disk previously had no room for it. The
+    /// footer shows that the file is complete although another file follows.
     fn finish_previous(&mut self) {
         let previous = self.segments.back_mut().filter(|segment| !segment.has_footer);
         if let Some(segment) = previous {

@@ -323,8 +323,8 @@ impl Finishing<'_> {
     }
 
     /// Records a finished file without a path. The file may have grown unseen before it was renamed
-    /// or compressed, so that its copy contains more than what was read. The copy of a deleted file
-    /// is awaited for a while.
+    /// or compressed, so that its copy contains more than what was read. The source waits a while
+    /// for the copy of a deleted file.
     fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
         let open = &self.scope.open;
         let Some(file) = self.history.finished.get(inode) else { return };

@@ -99,9 +99,9 @@ fn reload(fixture: &mut Fixture, ids: &[&str]) {
     fixture.rig.ready = fixture.rig.all();
 }
 
-/// A sink that is removed by a reload and added again by another continues at its checkpoint. A
-/// sink without a checkpoint starts where reading of the file began. Nothing is resent to the
-/// remaining sink.
+/// A sink that one reload removes and a later reload adds continues at its checkpoint. A sink
+/// without a checkpoint starts where reading of the file began. Nothing is resent to the remaining
+/// sink.
 #[test]
 fn a_sink_added_by_a_reload_starts_at_its_checkpoint() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["a", "b"]);

@@ -326,7 +326,7 @@ fn a_linked_file_that_an_older_release_recorded_is_found_after_its_rotation() {
     assert_eq!(settle_sorted(&mut fixture), ["1", "rest of 0"]);
 }
 
-/// The rules for symlinks also apply to files beside a target.
+/// The rules for symlinks also apply to files next to a target.
 #[test]
 fn a_rotated_file_of_another_owner_beside_a_target_is_not_read() {
     let mut fixture = begun_behind_links();
