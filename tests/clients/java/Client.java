@@ -3,14 +3,16 @@ import com.timgroup.statsd.NonBlockingStatsDClientBuilder;
 import com.timgroup.statsd.ServiceCheck;
 import com.timgroup.statsd.StatsDClient;
 
-/** Sends the table of tests/clients with the library java-dogstatsd-client: Client ADDRESS */
+/**
+ * Sends the table of tests/clients with the java-dogstatsd-client library. Usage: Client ADDRESS
+ */
 public final class Client {
     private static final long STAMP = 1700000000;
 
     private static StatsDClient connect(String address) {
         NonBlockingStatsDClientBuilder builder = new NonBlockingStatsDClientBuilder()
             .constantTags("lang:java")
-            // The queue waits when it is full, a datagram waits for room.
+            // A full queue makes calls wait. A datagram waits for buffer space.
             .blocking(true)
             .timeout(10_000)
             .errorHandler(error -> {
@@ -58,7 +60,7 @@ public final class Client {
     public static void main(String[] args) {
         StatsDClient client = connect(args[0]);
         send(client);
-        // Sends what is held, then ends.
+        // Sends all queued metrics, then stops.
         client.close();
     }
 }

@@ -7,7 +7,7 @@ import org.elasticsearch.node.InternalSettingsPreparer;
 import org.elasticsearch.node.Node;
 import org.elasticsearch.transport.Netty4Plugin;
 
-/** A node of Elasticsearch with settings from arguments of the form {@code key=value}. */
+/** An Elasticsearch node with settings from arguments of the form {@code key=value}. */
 public final class SearchNode extends Node {
   private SearchNode(Environment environment) {
     super(environment, List.of(Netty4Plugin.class), false);

@@ -1,7 +1,9 @@
 import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.Logger;
 
-/** Logs so many numbered lines in so many milliseconds; log4j2.xml says where to. */
+/**
+ * Logs a number of numbered lines over a number of milliseconds, to the destinations in log4j2.xml.
+ */
 class Writer {
     public static void main(String[] args) throws InterruptedException {
         int count = Integer.parseInt(args[0]);

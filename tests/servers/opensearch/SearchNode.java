@@ -7,7 +7,7 @@ import org.opensearch.node.InternalSettingsPreparer;
 import org.opensearch.node.Node;
 import org.opensearch.transport.Netty4Plugin;
 
-/** A node of OpenSearch with settings from arguments of the form {@code key=value}. */
+/** An OpenSearch node with settings from arguments of the form {@code key=value}. */
 public final class SearchNode extends Node {
   private SearchNode(Environment environment) {
     super(environment, List.of(Netty4Plugin.class), false);

@@ -5,7 +5,7 @@ interface Accumulator {
     /**
      * Adds the point to a packet if the value has changed since the last flush.
      *
-     * @param resend whether to resend an unchanged last value, because the agent may have restarted
+     * @param resend whether to resend an unchanged last value because the agent may have restarted
      */
     void flushTo(Packet packet, boolean resend);
 

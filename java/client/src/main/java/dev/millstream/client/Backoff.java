@@ -2,7 +2,7 @@ package dev.millstream.client;
 
 import java.util.concurrent.ThreadLocalRandom;
 
-/** Pauses between attempts to connect: random up to a limit that doubles, so that clients do not all reconnect at once. */
+/** Random pauses between connection attempts, up to a limit that doubles, so that clients do not all reconnect at once. */
 final class Backoff {
     private static final long FIRST_NS = 10_000_000;
     private static final long MAX_NS = 1_000_000_000;

@@ -3,8 +3,8 @@ package dev.millstream.client;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * A sum. Each flush sends the sum of the additions since the last one as one point. While the agent is down, the sum accumulates and
- * nothing is dropped. Thread-safe.
+ * A sum. Each flush sends the additions since the previous flush as one point. While the agent is down, the sum accumulates and nothing is
+ * dropped. Thread-safe.
  */
 public final class Counter implements Accumulator {
     private final Series series;

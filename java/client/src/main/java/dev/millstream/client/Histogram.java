@@ -1,6 +1,6 @@
 package dev.millstream.client;
 
-/** A distribution of values, of which the agent emits the sum, count and percentiles. Each value is a point. Thread-safe. */
+/** A distribution of values. The agent emits the sum, count and percentiles. Each value is a point. Thread-safe. */
 public final class Histogram {
     private final MetricClient client;
     private final Series series;

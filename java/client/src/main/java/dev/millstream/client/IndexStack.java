@@ -3,14 +3,14 @@ package dev.millstream.client;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** A lock-free stack of indexes, each contained at most once. Never allocates after construction. */
+/** A lock-free stack of indexes that contains each index at most once. Never allocates after construction. */
 final class IndexStack {
-    /** Marks an empty stack and the bottom of one. */
+    /** Marks an empty stack and the bottom of a stack. */
     static final int NONE = -1;
 
     private static final long INDEX_MASK = 0xFFFF_FFFFL;
 
-    /** The top index in the low 32 bits, and in the high 32 bits a count of changes, which prevents ABA errors. */
+    /** The top index in the low 32 bits, and a modification count in the high 32 bits, which prevents ABA errors. */
     private final AtomicLong top = new AtomicLong(INDEX_MASK);
     private final AtomicIntegerArray next;
 
@@ -45,7 +45,7 @@ final class IndexStack {
         return index;
     }
 
-    /** Pops all indexes into {@code out}, in the order of the pushes. Returns their number. */
+    /** Pops all indexes into {@code out} in the order of the pushes. Returns the number of indexes. */
     int popAll(int[] out) {
         int index = (int) top.getAndUpdate(current -> withTop(current, NONE));
         int count = 0;

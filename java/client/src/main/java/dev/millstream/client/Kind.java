@@ -4,24 +4,24 @@ import java.nio.charset.StandardCharsets;
 
 /** How the agent aggregates the values of a series. */
 public enum Kind {
-    /** The sum since the series began, in every period. */
+    /** The sum since the series began, emitted in every period. */
     COUNTER("counter"),
-    /** The sum of a period divided by its seconds. */
+    /** The sum of a period divided by the seconds of the period. */
     RATE_COUNTER("rate_counter"),
-    /** A counter, and its rate under {@code name.rate}. */
+    /** A counter, plus its rate under {@code name.rate}. */
     METER("meter"),
-    /** The sum of a period under {@code name.delta}, with {@code name.rate} and {@code name.counter}. */
+    /** The sum of a period under {@code name.delta}, plus {@code name.rate} and {@code name.counter}. */
     DELTA_COUNTER("delta_counter"),
-    /** A distribution: minimum, maximum, average, sum, count and percentiles of a period. */
+    /** A distribution: the minimum, maximum, average, sum, count and percentiles of a period. */
     TIMER("timer"),
-    /** A distribution: sum, count and percentiles of a period. */
+    /** A distribution: the sum, count and percentiles of a period. */
     HISTOGRAM("histogram"),
     /** The last value. */
     STORE("store"),
     /** Values with explicit timestamps. */
     TIMED_STORE("ts_store");
 
-    /** The beginning of each point: the msgpack header of an array of six elements, and the first two elements. */
+    /** The beginning of each point: the msgpack header of a six-element array, and the first two elements. */
     final byte[] prefix;
 
     Kind(String type) {

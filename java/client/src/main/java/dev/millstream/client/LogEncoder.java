@@ -11,7 +11,7 @@ final class LogEncoder {
     /** Maximum length of a string with a 16-bit header. */
     private static final int TEXT_BYTES_MAX = 0xFFFF;
 
-    /** Bytes of array headers: of the event, and of its fields. */
+    /** Maximum size of the two array headers: one for the event, one for the event's fields. */
     private static final int ARRAYS_BYTES_MAX = 1 + 3;
 
     /** Number of strings before the fields. */
@@ -21,7 +21,7 @@ final class LogEncoder {
 
     private LogEncoder() {}
 
-    /** Returns the encoded event; null if it is invalid, or longer than {@code bytesMax} without its stack. */
+    /** Returns the encoded event, or null if the event is invalid or exceeds {@code bytesMax} even without its stack. */
     static byte[] encode(LogLevel level, String name, String message, String tags, Instant time, String[] fields, int bytesMax) {
         if (hasNull(level, name, message, tags, fields) || hasNull((Object[]) fields)) {
             return null;
@@ -52,14 +52,14 @@ final class LogEncoder {
         return false;
     }
 
-    /** Unpaired surrogates become question marks. */
+    /** Encodes the values as UTF-8. Unpaired surrogates become question marks. */
     private static void set(byte[][] texts, int from, String... values) {
         for (int at = 0; at < values.length; at++) {
             texts[from + at] = values[at].getBytes(StandardCharsets.UTF_8);
         }
     }
 
-    /** Cuts the stack so that the event fits, if that suffices. Returns the maximum size of the event. */
+    /** Cuts the stack so that the event fits, if cutting the stack suffices. Returns the maximum size of the event. */
     private static int shorten(byte[][] texts, String[] fields, int bytesMax) {
         int size = ARRAYS_BYTES_MAX;
         for (byte[] text : texts) {
@@ -77,7 +77,7 @@ final class LogEncoder {
         return size;
     }
 
-    /** Returns the whole lines within {@code length} bytes. A line feed is never a part of another character. */
+    /** Returns the whole lines within {@code length} bytes. In UTF-8, a line feed byte is never part of another character. */
     private static byte[] cut(byte[] text, int length) {
         int end = length;
         while (end > 0 && text[end] != '\n') {

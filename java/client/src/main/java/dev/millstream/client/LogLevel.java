@@ -9,7 +9,7 @@ public enum LogLevel {
     /** A failure. */
     ERROR("error");
 
-    /** Name in the protocol. */
+    /** Name of the level in the protocol. */
     final String text;
 
     LogLevel(String text) {

@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Function;
 
 /**
- * A client of the agent's source {@code metricserver}. One instance per program is enough. It is thread-safe, including for virtual
+ * A client of the agent's {@code metricserver} source. One instance per program is enough. The client is thread-safe, including for virtual
  * threads.
  *
  * <pre>{@code
@@ -26,9 +26,9 @@ import java.util.function.Function;
  * }
  * }</pre>
  *
- * <p>Create handles once and keep them: creating one checks and encodes its name and tags. Recording then never allocates and never blocks,
- * as a daemon thread sends the points. Handles accumulate the sums of counters and the last values of stores. Every other value is a point
- * in a buffer of fixed size. If the buffer is full because the agent is down or too slow, points are dropped and
+ * <p>Create handles once and keep them, because creating a handle checks and encodes its name and tags. Recording then never allocates and
+ * never blocks, because a daemon thread sends the points. Handles accumulate the sums of counters and the last values of stores. Every
+ * other value is a point in a fixed-size buffer. If the buffer is full because the agent is down or too slow, points are dropped and
  * {@linkplain #stats counted}. The client reconnects automatically.
  */
 public final class MetricClient implements AutoCloseable {
@@ -43,7 +43,7 @@ public final class MetricClient implements AutoCloseable {
     private final LongAdder droppedInvalid = new LongAdder();
     private final LongAdder droppedClosed = new LongAdder();
 
-    /** Identifies a handle. */
+    /** The identity of a handle. */
     private record Key(Kind kind, String name, String tags) {}
 
     private MetricClient(Builder options, Transport<?> transport, int messageBytes) {
@@ -62,7 +62,7 @@ public final class MetricClient implements AutoCloseable {
     /**
      * Creates a builder.
      *
-     * @return options, of which the address must be set
+     * @return options with defaults; the address has no default and must be set
      */
     public static Builder builder() {
         return new Builder();
@@ -103,7 +103,7 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * Returns a handle for a sum, emitted only for periods with additions, and its rate; see {@link #counter}.
+     * Returns a handle for a sum and its rate, emitted only for periods with additions; see {@link #counter}.
      *
      * @param name name of the metric
      * @param tags alternating keys and values
@@ -187,8 +187,8 @@ public final class MetricClient implements AutoCloseable {
 
     /**
      * Records a single point, for names and tags that are not known in advance. Never allocates and never blocks, but is slower than a
-     * handle, as it encodes the name and tags each time. Each call is a point, even for counters and stores. Last values from several
-     * threads, or in addition to a {@link Store}, may reach the agent in another order.
+     * handle because each call encodes the name and tags. Each call is a point, even for counters and stores. If several threads record
+     * last values, or a {@link Store} records them as well, the values may reach the agent out of order.
      *
      * @param kind how the agent aggregates the value
      * @param name name of the metric, up to 255 bytes of UTF-8
@@ -214,16 +214,17 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * Records a log event. Never blocks, but allocates. Sent and counted like a point: if the buffer is full or the event is invalid, it is
-     * dropped and {@linkplain #stats counted}. If it does not fit a packet, the end of its field {@code stack} is cut first.
+     * Records a log event. Never blocks, but allocates. The client sends and counts a log event like a point: if the buffer is full or the
+     * event is invalid, the event is dropped and {@linkplain #stats counted}. If the event exceeds a packet, the client first cuts the end
+     * of its {@code stack} field.
      *
      * @param level the severity
      * @param name name of the event, up to 255 bytes of UTF-8
-     * @param message text for people
+     * @param message human-readable text
      * @param tags tags as {@code key=value|key2=value2}, or empty; see {@link #emit}
-     * @param time when it happened, or null for the time at which the agent receives it
-     * @param fields up to 32 alternating keys and values. The agent reads values whose key ends in {@code _ms} or {@code _bytes}, or is
-     *     {@code bytes}, as numbers
+     * @param time when the event happened, or null for the time at which the agent receives the event
+     * @param fields up to 32 alternating keys and values. The agent parses a value as a number if its key ends in {@code _ms} or
+     *     {@code _bytes}, or is {@code bytes}
      */
     public void log(LogLevel level, String name, String message, String tags, Instant time, String... fields) {
         byte[] event = LogEncoder.encode(level, name, message, tags, time, fields, packets.pointBytesMax());
@@ -253,7 +254,7 @@ public final class MetricClient implements AutoCloseable {
         }
     }
 
-    /** Takes a packet for one point. If all are full, counts the point as dropped and returns null. */
+    /** Takes a packet for one point. If all packets are full, counts the point as dropped and returns null. */
     private Packet take(int slot, int pointBytes) {
         if (isClosed.get()) {
             droppedClosed.increment();
@@ -273,7 +274,7 @@ public final class MetricClient implements AutoCloseable {
         }
     }
 
-    /** Drops and counts the points recorded after the sender's last flush. */
+    /** Drops and counts the points that were recorded after the sender's last flush. */
     private void dropRemaining() {
         packets.markSlotsFull();
         int[] full = new int[packets.count()];
@@ -286,10 +287,10 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * Sends all previously recorded points without waiting for the flush interval, and waits until the kernel has accepted them.
+     * Sends all previously recorded points without waiting for the flush interval, and waits until the kernel has accepted the points.
      *
-     * @param timeout how long to wait
-     * @return whether the kernel has accepted them; false if the agent is down or too slow
+     * @param timeout maximum time to wait
+     * @return whether the kernel has accepted the points; false if the agent is down or too slow
      * @throws InterruptedException if this thread is interrupted
      */
     public boolean flush(Duration timeout) throws InterruptedException {
@@ -314,8 +315,8 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * Sends all previously recorded points within {@link Builder#closeTimeout} and stops the thread. Points recorded later are dropped.
-     * Further calls do nothing.
+     * Sends all previously recorded points within {@link Builder#closeTimeout} and stops the sender thread. Points that are recorded later
+     * are dropped. Further calls do nothing.
      */
     @Override
     public void close() {
@@ -326,17 +327,17 @@ public final class MetricClient implements AutoCloseable {
             sender.close(closeNanos);
             dropRemaining();
         } catch (InterruptedException error) {
-            // The sender stops on its deadline. The interrupted caller does not wait for it.
+            // The sender stops at its deadline. The interrupted caller does not wait for the sender.
             Thread.currentThread().interrupt();
         }
     }
 
     /** Options of a client. */
     public static final class Builder {
-        /** With fewer packets, concurrent threads would exhaust them. */
+        /** Minimum number of packets. With fewer, concurrent threads would exhaust the packets. */
         private static final int PACKETS_MIN = 8;
 
-        /** Fits an Ethernet frame with some tunnel headers; local sockets have no such limit. */
+        /** Fits in an Ethernet frame with a few tunnel headers. Local sockets have no such limit. */
         private static final int REMOTE_BYTES = 1432;
         private static final int LOCAL_BYTES = 8192;
 
@@ -356,7 +357,8 @@ public final class MetricClient implements AutoCloseable {
         private Builder() {}
 
         /**
-         * Sends to a Unix stream socket: in the agent, {@code listen: ["unix:///PATH"]}. No point is lost in transit while the agent runs.
+         * Sends to a Unix stream socket, which the agent opens with {@code listen: ["unix:///PATH"]}. No point is lost in transit while the
+         * agent runs.
          *
          * @param path path of the socket, which need not exist yet
          * @return these options
@@ -367,7 +369,7 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * Sends datagrams: in the agent, {@code listen: ["udp://HOST:PORT"]}.
+         * Sends datagrams to a UDP port, which the agent opens with {@code listen: ["udp://HOST:PORT"]}.
          *
          * @param host name or IP address
          * @param port from 1 to 65535
@@ -380,9 +382,9 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * Sets how long points are batched before they are sent. Full packets are sent immediately.
+         * Sets how long the client batches points before it sends them. Full packets are sent immediately.
          *
-         * @param interval greater than zero; 100 ms by default
+         * @param interval greater than zero; the default is 100 ms
          * @return these options
          */
         public Builder flushInterval(Duration interval) {
@@ -393,7 +395,7 @@ public final class MetricClient implements AutoCloseable {
         /**
          * Sets the maximum size of a datagram or message.
          *
-         * @param bytes 512 to 65,507 for UDP, 512 to 65,536 for Unix; 8,192 by default, 1,432 for UDP to other hosts
+         * @param bytes 512 to 65,507 for UDP, 512 to 65,536 for Unix; the default is 8,192, or 1,432 for UDP to other hosts
          * @return these options
          */
         public Builder packetBytes(int bytes) {
@@ -402,9 +404,10 @@ public final class MetricClient implements AutoCloseable {
         }
 
         /**
-         * Sets the size of the buffer for queued points, allocated in advance as at least eight packets. If it is full, points are dropped.
+         * Sets the size of the buffer for queued points. The client allocates the buffer in advance, as at least eight packets. If the
+         * buffer is full, points are dropped.
          *
-         * @param bytes at least 65,536; 1 MiB by default
+         * @param bytes at least 65,536; the default is 1 MiB
          * @return these options
          */
         public Builder bufferBytes(int bytes) {
@@ -415,7 +418,7 @@ public final class MetricClient implements AutoCloseable {
         /**
          * Sets how long {@link MetricClient#close} tries to send the remaining points.
          *
-         * @param timeout 1 s by default
+         * @param timeout the default is 1 s
          * @return these options
          */
         public Builder closeTimeout(Duration timeout) {
@@ -427,7 +430,7 @@ public final class MetricClient implements AutoCloseable {
          * Creates the client and starts its thread. The agent need not be running yet.
          *
          * @return the client
-         * @throws IllegalArgumentException if an option is missing or out of its range
+         * @throws IllegalArgumentException if an option is missing or out of range
          */
         public MetricClient build() {
             check((path == null) != (host == null), "set either unix(PATH) or udp(HOST, PORT)");

@@ -10,7 +10,7 @@ final class Numbers {
     /** Maximum number of decimals before a number is written with an exponent. */
     private static final int DECIMALS_MAX = 18;
 
-    /** Up to here, doubles represent every integer exactly. */
+    /** Largest magnitude up to which doubles represent every integer exactly. */
     private static final double EXACT_MAX = 1L << 53;
 
     /** Powers of ten from 10^0, all exact as doubles and longs. */
@@ -55,8 +55,9 @@ final class Numbers {
     }
 
     /**
-     * Writes a finite number so that it parses back to the same double. Returns its end. Numbers that 15 or 16 digits represent are
-     * written in decimal notation, such as 0.25; others with 17 or 18 digits and an exponent, such as 300000000000000044e-18.
+     * Writes a finite number so that it parses back to the same double. Returns the end of the number. A number that 15 or 16 digits can
+     * represent is written in decimal notation, such as 0.25. Any other number has 17 or 18 digits and an exponent, such as
+     * 300000000000000044e-18.
      */
     static int write(byte[] out, int at, double value) {
         long whole = (long) value;
@@ -95,8 +96,8 @@ final class Numbers {
     }
 
     /**
-     * Writes a positive number with 17 or 18 digits. They are truncated, not rounded: the relative error is less than 2^-56, while the
-     * adjacent doubles are at least 2^-53 away.
+     * Writes a positive number with 17 or 18 digits. The digits are truncated rather than rounded: the relative error is less than 2^-56,
+     * while the adjacent doubles are at least 2^-53 away.
      */
     private static int scientific(byte[] out, int at, double value) {
         long bits = Double.doubleToRawLongBits(value);
@@ -115,9 +116,9 @@ final class Numbers {
         return write(out, at, -scale);
     }
 
-    /** Writes an integer. Returns its end. */
+    /** Writes an integer. Returns the end of the integer. */
     static int write(byte[] out, int at, long value) {
-        // Works with negative numbers, as the negative range of long is larger by one.
+        // Negate positive numbers, because the negative range of long is larger by one.
         long rest = value < 0 ? value : -value;
         if (value < 0) {
             out[at++] = '-';

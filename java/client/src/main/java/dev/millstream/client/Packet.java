@@ -3,8 +3,8 @@ package dev.millstream.client;
 import java.nio.ByteBuffer;
 
 /**
- * A buffer for points that are sent together: a msgpack array with a length prefix, which only streams send. One thread owns it at a
- * time.
+ * A buffer for points that are sent together: a msgpack array with a length prefix, which only stream transports send. One thread owns a
+ * packet at a time.
  */
 final class Packet {
     /** Size of the little-endian length prefix. */
@@ -13,7 +13,7 @@ final class Packet {
     /** Bytes before the points: the length prefix, and the header of an array of up to 65,535 elements. */
     private static final int HEADER_BYTES = LENGTH_BYTES + 3;
 
-    /** Maximum sizes of a value and a timestamp: a string header and digits. */
+    /** Maximum sizes of a value and of a timestamp, each a string header and digits. */
     private static final int VALUE_BYTES_MAX = 1 + Numbers.BYTES_MAX;
     private static final int SECOND_BYTES_MAX = 21;
 
@@ -39,7 +39,7 @@ final class Packet {
         return HEADER_BYTES - LENGTH_BYTES + pointBytes(series);
     }
 
-    /** Returns the maximum size of a point of a series. */
+    /** Returns the maximum size of one point of a series. */
     static int pointBytes(Series series) {
         return series.prefix.length + VALUE_BYTES_MAX + series.suffix.length + SECOND_BYTES_MAX;
     }
@@ -71,7 +71,7 @@ final class Packet {
         points = 0;
     }
 
-    /** Adds a point, for which the packet must have capacity. */
+    /** Adds a point. The packet must have capacity for the point. */
     void add(Series series, double value, long second) {
         int at = copy(series.prefix, end);
         at = writeValue(at, value);
@@ -80,7 +80,7 @@ final class Packet {
         points++;
     }
 
-    /** Adds a point with an integer value, written with all its digits. */
+    /** Adds a point with an integer value, and writes all digits of the value. */
     void add(Series series, long value) {
         int at = copy(series.prefix, end);
         int from = at + 1;
@@ -90,7 +90,7 @@ final class Packet {
         points++;
     }
 
-    /** Adds a point without a series. The sizes are those of {@link Text#bytes}. */
+    /** Adds a point without a series. The sizes are results of {@link Text#bytes}. */
     void add(Kind kind, CharSequence name, int nameBytes, double value, CharSequence tags, int tagsBytes) {
         int at = copy(kind.prefix, end);
         at = Text.write(bytes, at, name, nameBytes);
@@ -119,13 +119,13 @@ final class Packet {
         return writeHeader(at + 1, second == NO_SECOND ? at + 1 : Numbers.write(bytes, at + 1, second));
     }
 
-    /** Writes the header of a short string before its bytes. Returns their end. */
+    /** Writes the header of a short string before the string's bytes. Returns the end of the bytes. */
     private int writeHeader(int from, int to) {
         bytes[from - 1] = (byte) (0xA0 | to - from);
         return to;
     }
 
-    /** Returns the message, optionally with its length prefix. Returns the same view each time. */
+    /** Returns the message, optionally with its length prefix. Every call returns the same view. */
     ByteBuffer message(boolean hasLength) {
         int length = end - LENGTH_BYTES;
         for (int at = 0; at < LENGTH_BYTES; at++) {

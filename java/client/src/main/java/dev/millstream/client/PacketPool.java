@@ -3,15 +3,15 @@ package dev.millstream.client;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * A pool of packets without locks. Each packet is either free, in a slot and partially filled, full, or owned by a thread. A recording
- * thread takes the packet of its slot, adds a point and returns it. Threads never wait for each other: a stalled thread blocks only one
+ * A lock-free pool of packets. Each packet is free, in a slot and partially filled, full, or owned by a thread. A recording thread takes
+ * the packet of its slot, adds a point and returns the packet. Threads never wait for each other: a stalled thread holds up only one
  * packet.
  */
 final class PacketPool {
-    /** Distance between slots, so that each has a separate cache line. */
+    /** Distance between slots, so that each slot has a separate cache line. */
     private static final int STRIDE = 16;
 
-    /** Number of slots to try, starting with that of the thread. */
+    /** Number of slots to try, starting with the thread's slot. */
     private static final int PROBES = 4;
 
     private final Packet[] all;
@@ -22,7 +22,7 @@ final class PacketPool {
     private final int mask;
     private final Runnable wake;
 
-    /** Creates packets for messages of up to {@code messageBytes}. Calls {@code wake} when one is full. */
+    /** Creates packets for messages of up to {@code messageBytes}. The pool calls {@code wake} when a packet is full. */
     PacketPool(int count, int messageBytes, int cpus, Runnable wake) {
         this.wake = wake;
         all = new Packet[count];
@@ -32,7 +32,7 @@ final class PacketPool {
             all[index] = new Packet(index, messageBytes);
             free.push(index);
         }
-        // Twice the number of threads that run concurrently, limited so that the slots do not take all packets.
+        // Twice the number of threads that run concurrently, but limited so that the slots do not take all packets.
         int slotsWanted = Math.max(1, Math.min(2 * cpus, count / 4));
         slotBits = 32 - Integer.numberOfLeadingZeros(slotsWanted - 1);
         mask = (STRIDE << slotBits) - 1;
@@ -44,13 +44,13 @@ final class PacketPool {
         return all[0].capacity();
     }
 
-    /** Returns the slot of this thread. Virtual threads have consecutive ids, which the multiplication spreads. */
+    /** Returns the slot of this thread. The multiplication spreads the consecutive ids of virtual threads. */
     int slot() {
         int spread = (int) Thread.currentThread().getId() * 0x9E3779B9;
         return slotBits == 0 ? 0 : (spread >>> 32 - slotBits) * STRIDE;
     }
 
-    /** Takes a packet with capacity for a point, or null if all are full. The caller owns it until {@link #put}. */
+    /** Takes a packet with capacity for a point, or returns null if all packets are full. The caller owns the packet until {@link #put}. */
     Packet take(int slot, int pointBytes) {
         Packet packet = slots.getAndSet(slot, null);
         if (packet != null) {
@@ -62,7 +62,7 @@ final class PacketPool {
         return takeOther(slot, pointBytes);
     }
 
-    /** Takes a packet from another slot or a free one, if another thread owns the packet of this slot or it was full. */
+    /** Takes a packet from another slot, or a free packet, because this slot's packet was full or another thread owns it. */
     private Packet takeOther(int slot, int pointBytes) {
         for (int probe = 1; probe < PROBES; probe++) {
             int other = slot + probe * STRIDE & mask;
@@ -80,7 +80,7 @@ final class PacketPool {
 
     /** Returns a packet to the pool. */
     void put(int slot, Packet packet) {
-        // Another thread with this slot may have returned a packet to it in the meantime.
+        // Another thread may have returned a packet to this slot in the meantime.
         for (int probe = 0; probe < PROBES; probe++) {
             if (slots.compareAndSet(slot + probe * STRIDE & mask, null, packet)) {
                 return;
@@ -98,7 +98,7 @@ final class PacketPool {
         return !full.isEmpty();
     }
 
-    /** Moves the packets of all slots to the full ones. */
+    /** Marks the packets of all slots as full. */
     void markSlotsFull() {
         for (int slot = 0; slot < slots.length(); slot += STRIDE) {
             Packet packet = slots.getAndSet(slot, null);
@@ -108,7 +108,9 @@ final class PacketPool {
         }
     }
 
-    /** Takes all full packets. Writes their indexes to {@code out}, which must have capacity for all. Returns their number. */
+    /**
+     * Takes all full packets. Writes their indexes to {@code out}, which must have capacity for all packets. Returns the number of packets.
+     */
     int takeFull(int[] out) {
         return full.popAll(out);
     }
@@ -121,7 +123,7 @@ final class PacketPool {
         return all[index];
     }
 
-    /** Clears a packet that was sent or dropped, and frees it. */
+    /** Clears and frees a packet that was sent or dropped. */
     void free(Packet packet) {
         packet.clear();
         free.push(packet.index);

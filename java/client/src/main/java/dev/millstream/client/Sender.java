@@ -4,9 +4,9 @@ import java.io.IOException;
 import java.util.Queue;
 import java.util.concurrent.locks.LockSupport;
 
-/** The thread that sends full packets immediately, and at each flush the other packets and the accumulators. */
+/** The thread that sends full packets immediately, and sends the other packets and the accumulators at each flush. */
 final class Sender implements Runnable {
-    /** Maximum pause between attempts to connect while closing. */
+    /** Maximum pause between connection attempts while the client closes. */
     private static final long CLOSING_PAUSE_NS = 10_000_000;
 
     /** How long to wait for the thread to exit after an interrupt. */
@@ -17,7 +17,7 @@ final class Sender implements Runnable {
     private final Transport<?> transport;
     private final long flushNanos;
     private final int[] full;
-    /** For the accumulators; not in the pool. */
+    /** The packet for the accumulators, which is not in the pool. */
     private final Packet accumulatorPacket;
     private final Backoff backoff = new Backoff();
     private final Thread thread = new Thread(this, "millstream-metrics");
@@ -36,9 +36,9 @@ final class Sender implements Runnable {
     private volatile long lost;
     private volatile long connects;
     private volatile long errors;
-    /** Points of the last packet, while its loss may still be reported. */
+    /** Number of points in the last packet, while its loss may still be reported. */
     private int unconfirmed;
-    /** Whether to resend last values, because the agent may have restarted. */
+    /** Whether to resend last values because the agent may have restarted. */
     private boolean isResendDue;
 
     Sender(PacketPool pool, Queue<Accumulator> accumulators, Transport<?> transport, long flushNanos, int messageBytes) {
@@ -57,20 +57,20 @@ final class Sender implements Runnable {
 
     // Called by other threads.
 
-    /** Wakes the thread because there is a full packet. */
+    /** Wakes the sender thread because a packet is full. */
     void wake() {
-        // This thread pushes, then reads isIdle. The sender writes isIdle, then looks for packets. So no packet is missed.
+        // No packet is missed: this thread pushes the packet, then reads isIdle; the sender writes isIdle, then looks for packets.
         if (isIdle) {
             LockSupport.unpark(thread);
         }
     }
 
-    /** Returns whether the thread has sent its last packet. The recording threads must then drop theirs. */
+    /** Returns whether the sender thread has sent its last packet. Recording threads must then drop their packets. */
     boolean isTerminated() {
         return isTerminated;
     }
 
-    /** Requests a flush. Returns its number for {@link #isFlushed}. */
+    /** Requests a flush. Returns the flush number for {@link #isFlushed}. */
     synchronized long requestFlush() {
         requestedFlushes++;
         LockSupport.unpark(thread);
@@ -81,7 +81,7 @@ final class Sender implements Runnable {
         return completedFlushes >= flush;
     }
 
-    /** Sends the recorded points within this time and stops the thread. Unsent points are lost. */
+    /** Sends the recorded points within this time and stops the sender thread. Unsent points are lost. */
     void close(long nanos) throws InterruptedException {
         deadline = System.nanoTime() + nanos;
         isClosing = true;
@@ -189,7 +189,7 @@ final class Sender implements Runnable {
     private void handleError(Exception error) {
         errors++;
         if (!isClosing) {
-            // A foreign interrupt would close each new connection.
+            // Clear an interrupt from other code, which would close each new connection.
             Thread.interrupted();
         }
         if (transport.meansLastLost(error)) {

@@ -4,9 +4,9 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The name and tags of a series, encoded once as the prefix and suffix of the value in each of its points. */
+/** The name and tags of a series, encoded once as the prefix and suffix of the value in each point. */
 final class Series {
-    /** The agent's default limits: bytes of a name in UTF-8, bytes of all tags, number of tags. */
+    /** The agent's default limits: UTF-8 bytes of a name, bytes of all tags, number of tags. */
     static final int NAME_BYTES_MAX = 255;
     static final int TAGS_BYTES_MAX = 4096;
     private static final int TAGS_MAX = 64;
@@ -19,7 +19,7 @@ final class Series {
         this.suffix = suffix;
     }
 
-    /** Creates a series from a valid name and the result of {@link #tags}. */
+    /** Creates a series from a valid name and a result of {@link #tags}. */
     static Series of(Kind kind, String name, String tags) {
         int nameBytes = Text.bytes(name);
         byte[] prefix = Arrays.copyOf(kind.prefix, kind.prefix.length + Text.HEADER_MAX + nameBytes);
@@ -29,12 +29,12 @@ final class Series {
         return new Series(Arrays.copyOf(prefix, end), Arrays.copyOf(suffix, Text.write(suffix, 0, tags, tagsBytes)));
     }
 
-    /** Returns whether the agent accepts a name with this result of {@link Text#bytes}. */
+    /** Returns whether the agent accepts a name for which {@link Text#bytes} returns this length. */
     static boolean isValidName(int bytes) {
         return bytes > 0 && bytes <= NAME_BYTES_MAX;
     }
 
-    /** Returns whether the agent accepts tags with this result of {@link Text#bytes}. */
+    /** Returns whether the agent accepts tags for which {@link Text#bytes} returns this length. */
     static boolean hasValidLength(int bytes) {
         return bytes >= 0 && bytes <= TAGS_BYTES_MAX;
     }

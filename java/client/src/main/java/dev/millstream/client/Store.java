@@ -4,7 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.atomic.LongAdder;
 
-/** A last value. The next flush after a change sends it, as does the first flush after a reconnect. Thread-safe. */
+/** A last value. The client sends the value at the next flush after a change, and at the first flush after a reconnect. Thread-safe. */
 public final class Store implements Accumulator {
     private static final VarHandle VALUE;
     private static final VarHandle IS_CHANGED;
@@ -23,7 +23,7 @@ public final class Store implements Accumulator {
     private final LongAdder invalid;
     private double value;
     private boolean isChanged;
-    /** Whether the value was ever set; used only by the sender. */
+    /** Whether a value was ever sent; used only by the sender. */
     private boolean wasSet;
 
     Store(Series series, LongAdder invalid) {
@@ -42,7 +42,7 @@ public final class Store implements Accumulator {
             return;
         }
         VALUE.setOpaque(this, value);
-        // Release: a thread that sees the flag sees the value.
+        // Release order: a thread that sees the flag also sees the value.
         IS_CHANGED.setRelease(this, true);
     }
 
@@ -53,7 +53,7 @@ public final class Store implements Accumulator {
 
     @Override
     public void flushTo(Packet packet, boolean resend) {
-        // Clears the flag before it reads the value: a value set in between is sent now and again at the next flush.
+        // Clear the flag before reading the value. A value set in between is sent now and resent at the next flush.
         boolean isDue = (boolean) IS_CHANGED.getAndSet(this, false) || resend && wasSet;
         if (isDue) {
             wasSet = true;

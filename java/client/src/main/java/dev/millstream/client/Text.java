@@ -5,12 +5,12 @@ final class Text {
     /** Maximum size of a string header. */
     static final int HEADER_MAX = 3;
 
-    /** Maximum string length that fits the header. */
+    /** Maximum length of a string in bytes, which the header can encode. */
     private static final int BYTES_MAX = 0xFFFF;
 
     private Text() {}
 
-    /** Returns the UTF-8 length of a text; -1 if it has unpaired surrogates or control characters, or is longer than 65,535 bytes. */
+    /** Returns the UTF-8 length of a text, or -1 if the text contains unpaired surrogates or control characters or exceeds 65,535 bytes. */
     static int bytes(CharSequence text) {
         int length = text.length();
         int bytes = 0;
@@ -41,7 +41,7 @@ final class Text {
         return Character.isHighSurrogate(text.charAt(at)) && at + 1 < text.length() && Character.isLowSurrogate(text.charAt(at + 1));
     }
 
-    /** Writes a string whose length is the result of {@link #bytes}. Returns its end. */
+    /** Writes a string whose length is the result of {@link #bytes}. Returns the end of the string. */
     static int write(byte[] out, int at, CharSequence text, int bytes) {
         at = writeHeader(out, at, bytes);
         int length = text.length();
@@ -59,7 +59,7 @@ final class Text {
         return at;
     }
 
-    /** Writes the header of a string of up to 65,535 bytes. Returns its end. */
+    /** Writes the header of a string of up to 65,535 bytes. Returns the end of the header. */
     static int writeHeader(byte[] out, int at, int bytes) {
         if (bytes < 32) {
             out[at++] = (byte) (0xA0 | bytes);

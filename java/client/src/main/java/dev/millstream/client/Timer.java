@@ -1,7 +1,7 @@
 package dev.millstream.client;
 
 /**
- * A distribution of durations, of which the agent emits the minimum, maximum, average, sum, count and percentiles. Each value is a point.
+ * A distribution of durations. The agent emits the minimum, maximum, average, sum, count and percentiles. Each value is a point.
  * Thread-safe.
  */
 public final class Timer {
@@ -23,7 +23,7 @@ public final class Timer {
     }
 
     /**
-     * Records the milliseconds since a start time, like {@link #record}.
+     * Records the milliseconds since a start time; see {@link #record}.
      *
      * @param startNanos the value of {@link System#nanoTime} at the start
      */

@@ -11,7 +11,7 @@ abstract class Transport<C extends ByteChannel> {
         return channel != null;
     }
 
-    /** Connects, and throws if it is known that no agent is listening. */
+    /** Connects. Throws if no agent is known to listen. */
     void open() throws IOException {
         C opened = connect();
         try {
@@ -45,7 +45,7 @@ abstract class Transport<C extends ByteChannel> {
         channel = null;
     }
 
-    /** Returns whether an error of {@link #send} means that the previous packet was lost, too. */
+    /** Returns whether an error of {@link #send} means that the previous packet was lost as well. */
     abstract boolean meansLastLost(Exception error);
 
     abstract C connect() throws IOException;

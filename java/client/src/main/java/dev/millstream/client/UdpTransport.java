@@ -8,8 +8,8 @@ import java.nio.channels.DatagramChannel;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * UDP. If no process listens on the port, the host responds to a datagram with an ICMP error, which the kernel reports by the next call. On
- * the loopback interface, the error is available immediately.
+ * A UDP transport. If no process listens on the port, the host responds to a datagram with an ICMP error, which the kernel reports to the
+ * next call. On the loopback interface, the error is available immediately.
  */
 final class UdpTransport extends Transport<DatagramChannel> {
     /** Pause before retrying a datagram if the send buffer is full. */
@@ -24,7 +24,7 @@ final class UdpTransport extends Transport<DatagramChannel> {
         this.port = port;
     }
 
-    /** Resolves the address each time, as it may have changed. */
+    /** Resolves the address for each connection, because the address may have changed. */
     @Override
     DatagramChannel connect() throws IOException {
         InetSocketAddress address = new InetSocketAddress(host, port);

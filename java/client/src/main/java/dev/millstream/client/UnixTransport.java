@@ -21,7 +21,7 @@ final class UnixTransport extends Transport<SocketChannel> {
 
     @Override
     void probe(SocketChannel opened) {
-        // Connecting fails without a listener.
+        // Connecting already fails without a listener.
     }
 
     @Override
@@ -34,7 +34,7 @@ final class UnixTransport extends Transport<SocketChannel> {
 
     @Override
     void check(SocketChannel opened) {
-        // Writes report errors themselves.
+        // Writes already report all errors.
     }
 
     @Override

@@ -10,18 +10,18 @@ import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Recording allocates nothing, with and without an agent. */
+/** Tests that recording allocates nothing, with and without an agent. */
 class AllocationTest {
     private static final int CALLS = 1_000_000;
 
-    /** Tolerance for the measurement and the JIT compiler: less than a byte per hundred calls. */
+    /** Tolerance for the measurement and the JIT compiler: less than one byte per hundred calls. */
     private static final long BYTES_MAX = CALLS / 100;
 
     private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
     private static void check(String what, IntConsumer call) {
         long least = Long.MAX_VALUE;
-        // The first rounds warm up. The minimum excludes one-time allocations.
+        // The first rounds are a warm-up. The minimum excludes one-time allocations.
         for (int round = 0; round < 4; round++) {
             long before = THREADS.getThreadAllocatedBytes(Thread.currentThread().getId());
             for (int i = 0; i < CALLS; i++) {

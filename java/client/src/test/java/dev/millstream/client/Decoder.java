@@ -6,8 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Decodes messages like the agent: an array of points, each an array of six strings, and log events, whose seventh element is an array of
- * strings that are appended to the others.
+ * Decodes messages as the agent does. A message is an array of points and log events. Each point is an array of six strings. A log event
+ * has a seventh element, an array of strings, which are appended to the other six.
  */
 public final class Decoder {
     private Decoder() {}
@@ -15,7 +15,7 @@ public final class Decoder {
     /**
      * Decodes a message.
      *
-     * @param message the bytes, all of which must be used
+     * @param message the bytes, which must contain nothing else
      * @return the strings of each point or log event
      */
     public static List<List<String>> points(ByteBuffer message) {

@@ -10,12 +10,13 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.LongAccumulator;
 
 /**
- * A program that the agent's tests control: EndToEnd ADDRESS. It reads commands from standard input and responds to each with a line.
+ * A program that the agent's tests control: EndToEnd ADDRESS. The program reads commands from standard input and responds to each command
+ * with a line.
  *
  * <ul>
- *   <li>{@code record N}: for each i below N, increments the counter {@code java.sum}, records i in the timer {@code java.time} and sets
- *       the store {@code java.level} to i, in two threads. Responds with the longest time of an iteration in ns.
- *   <li>{@code flush}: responds whether it succeeded.
+ *   <li>{@code record N}: for each i below N, increments the {@code java.sum} counter, records i in the {@code java.time} timer and sets
+ *       the {@code java.level} store to i, in two threads. Responds with the maximum time of an iteration in ns.
+ *   <li>{@code flush}: responds whether the flush succeeded.
  *   <li>{@code stats}: responds with the counters as {@code name=value} in brackets.
  * </ul>
  */
@@ -37,7 +38,7 @@ public final class EndToEnd {
     /**
      * Runs the program.
      *
-     * @param args the address, as in the source's option {@code listen}
+     * @param args the address, in the format of the source's {@code listen} option
      * @throws Exception if a command fails
      */
     public static void main(String[] args) throws Exception {
@@ -82,7 +83,7 @@ public final class EndToEnd {
         return longest.get();
     }
 
-    /** Starts a virtual thread if the JVM supports them, from Java 21. */
+    /** Starts a virtual thread if the JVM supports virtual threads (Java 21 or later), or else a platform thread. */
     private static void start(Runnable task) throws ReflectiveOperationException {
         if (Runtime.version().feature() >= 21) {
             Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);

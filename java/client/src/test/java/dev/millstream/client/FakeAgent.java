@@ -16,15 +16,15 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
-/** Receives the points of clients. Each instance is one run of an agent. */
+/** Receives points from clients. Each instance is one run of an agent. */
 public final class FakeAgent implements AutoCloseable {
-    /** How it reads a stream. */
+    /** How the agent reads a stream. */
     public enum Reads {
         /** Keeps the points. */
         ALL,
-        /** Reads without decoding. */
+        /** Reads data without decoding it. */
         DISCARD,
-        /** Accepts connections, but does not read. */
+        /** Accepts connections, but does not read from them. */
         NOTHING
     }
 
@@ -40,10 +40,10 @@ public final class FakeAgent implements AutoCloseable {
     /**
      * Listens on a Unix socket.
      *
-     * @param path its path, which is replaced
-     * @param reads how it reads
+     * @param path path of the socket; an existing file is replaced
+     * @param reads how the agent reads
      * @return the running agent
-     * @throws IOException if it cannot listen
+     * @throws IOException if the agent cannot listen
      */
     public static FakeAgent unix(Path path, Reads reads) throws IOException {
         Files.deleteIfExists(path);
@@ -66,9 +66,9 @@ public final class FakeAgent implements AutoCloseable {
     /**
      * Listens on a UDP port of the loopback interface.
      *
-     * @param port the port; 0 for a free one
+     * @param port the port, or 0 for a free port
      * @return the running agent
-     * @throws IOException if it cannot listen
+     * @throws IOException if the agent cannot listen
      */
     public static FakeAgent udp(int port) throws IOException {
         FakeAgent agent = new FakeAgent();
@@ -135,12 +135,15 @@ public final class FakeAgent implements AutoCloseable {
         thread.start();
     }
 
-    /** Closes all channels. Later sends fail: a socket stays open while a thread is in a call on it, so this waits for the threads. */
+    /**
+     * Closes all channels and waits for the threads, so that later sends fail. A socket stays open while a thread is in a call on the
+     * socket.
+     */
     @Override
     public void close() throws IOException {
         closeChannels();
         threads.forEach(FakeAgent::join);
-        // A connection that was accepted meanwhile.
+        // Close connections that were accepted in the meantime.
         closeChannels();
     }
 

@@ -36,7 +36,7 @@ class IndexStackTest {
             for (int i = 0; i < 200_000; i++) {
                 int index = stack.pop();
                 if (index != IndexStack.NONE) {
-                    // Concurrent owners of an index leave a nonzero count.
+                    // An index with concurrent owners keeps a nonzero count.
                     if (owners.incrementAndGet(index) == 1) {
                         owners.decrementAndGet(index);
                     }

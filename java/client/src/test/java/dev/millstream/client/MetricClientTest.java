@@ -205,7 +205,7 @@ class MetricClientTest {
             first.close();
             timer.record(2);
             await("a loss", () -> client.stats().droppedLost() == 1);
-            // From now on, the client sends nothing until the port has a listener again.
+            // From here, the client sends nothing until the port has a listener again.
             timer.record(2);
             Thread.sleep(50);
             try (FakeAgent second = FakeAgent.udp(port)) {
@@ -225,7 +225,7 @@ class MetricClientTest {
             MetricClient client = builder().closeTimeout(Duration.ofMillis(200)).build();
             Timer timer = client.timer("time");
             int count = 0;
-            // Until the socket buffer is full and the sender blocks in a write.
+            // Record until the socket buffer is full and the sender blocks in a write.
             do {
                 record(timer, 20_000);
                 count += 20_000;
@@ -274,7 +274,7 @@ class MetricClientTest {
         }
         client.close();
         await("10 points", () -> agent.points.size() == 10);
-        // A point has at least 134 bytes, so a packet of 512 bytes holds at most three.
+        // A point takes at least 134 bytes, so a packet of 512 bytes holds at most three points.
         assertTrue(client.stats().packets() >= 4, () -> client.stats().toString());
         agent.close();
     }
