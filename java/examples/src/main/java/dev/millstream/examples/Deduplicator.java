@@ -6,7 +6,10 @@ import dev.millstream.operator.Row;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Drops events whose text repeats an earlier one of the same batch. That gets a field {@code repeated}, the number of repetitions. */
+/**
+ * Drops events that repeat the text of an earlier event in the same batch, and counts the repetitions in a {@code repeated} field of that
+ * event.
+ */
 public final class Deduplicator implements BatchOperator {
     /** Creates the operator. */
     public Deduplicator() {}

@@ -6,9 +6,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Makes an event of each number in a line such as {@code gauges: cpu=0.5 memory=1024}, and drops the line.
+ * Splits a line such as {@code gauges: cpu=0.5 memory=1024} into one event per number, and drops the line.
  *
- * <p>Each event has the fields {@code name} and {@code value}. Other lines stay, and so does a line with a value that is no number.
+ * <p>Each event has the fields {@code name} and {@code value}. Other lines stay, and so does a line that contains a value that is not a
+ * number.
  */
 public final class GaugeSplitter implements Operator {
     private static final String PREFIX = "gauges: ";
@@ -22,7 +23,7 @@ public final class GaugeSplitter implements Operator {
         if (!line.startsWith(PREFIX)) {
             return;
         }
-        // All numbers are parsed before the first event is emitted.
+        // Parse all numbers before emitting the first event.
         Map<String, Double> gauges = new LinkedHashMap<>();
         for (String pair : line.substring(PREFIX.length()).trim().split(" +")) {
             int equals = pair.indexOf('=');

@@ -8,11 +8,12 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * Writes levels in one way: {@code debug}, {@code info}, {@code warn} or {@code error}.
+ * Normalizes log levels to {@code debug}, {@code info}, {@code warn} or {@code error}.
  *
- * <p>Unknown levels stay. Errors get a field {@code errors}, their number so far per service on this worker.
+ * <p>Unknown levels stay unchanged. An error gets an {@code errors} field, which contains the number of errors of the service on this
+ * worker so far.
  *
- * <p>Options: {@code field}, the name of the field, by default {@code level}.
+ * <p>Options: {@code field}, the name of the level field; the default is {@code level}.
  */
 public final class LevelNormalizer implements Operator {
     private static final Map<String, String> LEVELS = Map.ofEntries(

@@ -16,16 +16,16 @@ import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.resps.Slowlog;
 
 /**
- * Asks a Redis server for its state, by the SDK Jedis. For a source {@code jvm} with an {@code interval}.
+ * Collects the state of a Redis server, using the Jedis SDK. For a {@code jvm} source with an {@code interval}.
  *
- * <p>Each section of {@code INFO} is an event with the name of the section as its message. Each entry of the slow log is an event with its
- * command as its message, once. After a restart of the agent, the entries that the server still has are sent again.
+ * <p>Each section of {@code INFO} becomes an event with the section name as its message. Each slow log entry becomes an event with the
+ * command as its message, and is sent once. After an agent restart, the collector resends the entries that the server still has.
  *
- * <p>Beside its own jar, its source names those of Jedis: {@code jedis}, {@code commons-pool2}, {@code slf4j-api}, {@code gson} and
- * {@code json}.
+ * <p>In addition to this collector's jar, the source must list the Jedis jars: {@code jedis}, {@code commons-pool2}, {@code slf4j-api},
+ * {@code gson} and {@code json}.
  *
- * <p>Options: {@code address}, by default {@code 127.0.0.1:6379}; {@code user}, {@code password}; {@code slow_log}, the most entries of a
- * call, by default 128.
+ * <p>Options: {@code address}, by default {@code 127.0.0.1:6379}; {@code user}, {@code password}; {@code slow_log}, the maximum number of
+ * slow log entries per call, by default 128.
  */
 public final class RedisCollector implements Collector {
     private static final int TIMEOUT_MS = 2_000;
@@ -55,7 +55,7 @@ public final class RedisCollector implements Collector {
 
     @Override
     public void collect(Events events) {
-        // A connection for each call: none is left broken.
+        // Open a new connection for each call, so that no broken connection remains.
         try (Jedis redis = new Jedis(address, config)) {
             Map<String, Map<String, Object>> sections = sections(redis.info());
             sections.forEach(events::add);
@@ -63,10 +63,10 @@ public final class RedisCollector implements Collector {
         }
     }
 
-    /** Adds the entries that are new. */
+    /** Adds the new slow log entries. */
     private void addSlow(Events events, List<Slowlog> entries, Object runId) {
         if (!String.valueOf(runId).equals(state.put(RUN_ID, String.valueOf(runId)))) {
-            // Another process: its ids start again.
+            // The server has restarted, so its entry ids start over.
             state.remove(LAST_ID);
         }
         Map<Long, Slowlog> newest = new TreeMap<>();
@@ -87,7 +87,7 @@ public final class RedisCollector implements Collector {
         return fields;
     }
 
-    /** Parses what {@code INFO} returns: lines of names and values, below the names of sections. */
+    /** Parses the response to {@code INFO}: sections, each with a name line followed by lines of names and values. */
     private static Map<String, Map<String, Object>> sections(String info) {
         Map<String, Map<String, Object>> sections = new LinkedHashMap<>();
         Map<String, Object> current = new LinkedHashMap<>();

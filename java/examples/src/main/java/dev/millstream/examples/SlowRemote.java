@@ -15,19 +15,20 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A service with a slow remote, to find in its flight recorder events. It needs nothing but Java 17 or later on Linux. From the folder of
- * this file:
+ * A service with a slow remote, to practice finding the remote in flight recorder events. Requires only Java 17 or later on Linux. Run in
+ * the folder of this file:
  *
  * <pre>{@code
  * java -XX:StartFlightRecording:filename=slow.jfr SlowRemote.java 10
  * jfr print --events jdk.SocketWrite slow.jfr
  * }</pre>
  *
- * <p>As of Java 22, a copy must also be in folders {@code dev/millstream/examples}, the names of its package.
+ * <p>With Java 22 or later, a copy of the file must also be in a folder {@code dev/millstream/examples}, which matches the package.
  *
- * <p>Each request sends a document to two remotes, which the program plays itself: {@code 127.0.0.2} reads it immediately,
- * {@code 127.0.0.3} after 300 ms. As the document exceeds the buffers of a connection, the write to the second one takes that long. The
- * program requests itself every 200 ms. It ends after the seconds given as an argument; without, by a signal.
+ * <p>Each request sends a document to two remotes, which this program also runs: {@code 127.0.0.2} reads the document immediately,
+ * {@code 127.0.0.3} after 300 ms. Because the document exceeds the connection's buffers, the write to the second remote takes that long.
+ * The program sends itself a request every 200 ms. It exits after the number of seconds in the argument, or runs until a signal if there is
+ * no argument.
  */
 public final class SlowRemote {
     private static final String FAST = "127.0.0.2";
@@ -35,7 +36,7 @@ public final class SlowRemote {
     private static final long SLOW_MS = 300;
     private static final long PAUSE_MS = 200;
 
-    /** More than the kernel queues for a connection whose peer does not read. */
+    /** Exceeds the amount that the kernel queues for a connection whose peer does not read. */
     private static final int DOCUMENT_BYTES = 16 << 20;
     private static final byte[] DOCUMENT = new byte[DOCUMENT_BYTES];
 
@@ -50,8 +51,8 @@ public final class SlowRemote {
     /**
      * Runs the service.
      *
-     * @param args optionally the number of seconds after which it ends
-     * @throws Exception if it cannot listen
+     * @param args optionally, the number of seconds after which the service exits
+     * @throws Exception if the service cannot listen
      */
     public static void main(String[] args) throws Exception {
         SlowRemote service = new SlowRemote();
@@ -66,7 +67,7 @@ public final class SlowRemote {
         System.exit(0);
     }
 
-    /** Handles a request: sends the document to both remotes. */
+    /** Handles a request by sending the document to both remotes. */
     private void handle(HttpExchange exchange) throws IOException {
         long start = System.nanoTime();
         sendDocument(fast);
@@ -80,7 +81,7 @@ public final class SlowRemote {
         return nanos / 1_000_000 + " ms";
     }
 
-    /** Sends the document in one blocking write, which takes until the remote has read all but what the kernel queues. */
+    /** Sends the document in one blocking write, which lasts until the kernel can queue the part that the remote has not read. */
     private static void sendDocument(URL remote) throws IOException {
         HttpURLConnection connection = (HttpURLConnection) remote.openConnection();
         connection.setRequestMethod("POST");
@@ -119,7 +120,7 @@ public final class SlowRemote {
         }
     }
 
-    /** What a request is answered with. */
+    /** Handles a request and sends the response. */
     private interface Handler {
         void handle(HttpExchange exchange) throws IOException;
     }

@@ -12,7 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
-/** A server that answers INFO and SLOWLOG GET in the protocol of Redis, and refuses other commands. */
+/** A server that responds to INFO and SLOWLOG GET in the Redis protocol, and refuses other commands. */
 final class FakeRedis implements AutoCloseable {
     private final ServerSocket server;
     private final List<String> slow = new CopyOnWriteArrayList<>();
@@ -29,13 +29,13 @@ final class FakeRedis implements AutoCloseable {
         return "127.0.0.1:" + server.getLocalPort();
     }
 
-    /** Adds an entry to the slow log; the newest is the first of an answer. */
+    /** Adds an entry to the slow log. Responses contain the newest entry first. */
     void addSlow(int id, String key) {
         String client = "127.0.0.1:5000";
         slow.add(0, "*6\r\n:" + id + "\r\n:1700000000\r\n:" + id * 1_000 + "\r\n*2\r\n" + bulk("GET") + bulk(key) + bulk(client) + bulk("c"));
     }
 
-    /** Starts again, with an empty slow log. */
+    /** Simulates a server restart, which empties the slow log. */
     void restart(String newRunId) {
         runId = newRunId;
         slow.clear();
@@ -50,7 +50,7 @@ final class FakeRedis implements AutoCloseable {
             try (Socket client = server.accept()) {
                 serve(client);
             } catch (IOException ended) {
-                // The client or the test.
+                // The client or the test has closed its socket.
                 continue;
             }
         }

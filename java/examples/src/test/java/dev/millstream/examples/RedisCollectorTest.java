@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** The class and the script, which make the same events. */
+/** Tests the class and the script, which create the same events. */
 class RedisCollectorTest {
     private static final Path SCRIPT = Path.of("src/main/java/dev/millstream/examples/redis.groovy");
 

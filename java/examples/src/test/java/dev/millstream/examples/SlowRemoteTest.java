@@ -17,12 +17,12 @@ import jdk.jfr.consumer.RecordingFile;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Runs the source file, as a user does, in the JVM that runs the test. */
+/** Runs the source file as a user does, in the same JVM version as the test. */
 class SlowRemoteTest {
     private static final Path SOURCE = Path.of("src/main/java/dev/millstream/examples/SlowRemote.java");
     private static final int REQUESTS = 6;
 
-    /** Less than the delay of the remote, which also runs while the client sends the header. */
+    /** Less than the remote's delay, because part of the delay passes while the client sends the header. */
     private static final Duration SLOW = Duration.ofMillis(250);
 
     /** Generous timeout for busy hosts. */
@@ -34,7 +34,7 @@ class SlowRemoteTest {
         return builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
     }
 
-    /** Reads the line with the address; the JVM prints others when a recording starts. */
+    /** Reads the line with the address. The JVM prints other lines when a recording starts. */
     private static URL address(Process service) throws IOException {
         String line = service.inputReader().readLine();
         while (line != null && !line.startsWith("pid " + service.pid() + ", http")) {

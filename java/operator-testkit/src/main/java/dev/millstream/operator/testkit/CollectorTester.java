@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * Calls a collector as the agent does, on a thread of collectors, and returns its events.
+ * Calls a collector as the agent does, on a collector thread, and returns the events.
  *
  * <pre>{@code
  * try (CollectorTester tester = CollectorTester.groovy("events.add('ping')")) {
@@ -42,30 +42,31 @@ public final class CollectorTester implements AutoCloseable {
         this.collector = collector;
     }
 
-    /** Calls a collector without options. */
+    /** Creates a tester for a collector without options. */
     public static CollectorTester of(Collector collector) {
         return of(collector, Map.of());
     }
 
-    /** Calls a collector. */
+    /** Creates a tester for a collector with options. */
     public static CollectorTester of(Collector collector, Map<String, Object> options) {
         return new CollectorTester(LocalCollector.of(collector, options));
     }
 
     /**
-     * Calls a script in Groovy without options.
+     * Creates a tester for a Groovy script without options.
      *
-     * @throws IllegalArgumentException it has a fault
+     * @throws IllegalArgumentException if the script is invalid
      */
     public static CollectorTester groovy(String source) {
         return groovy(source, Map.of());
     }
 
     /**
-     * Calls a script in Groovy.
+     * Creates a tester for a Groovy script with options.
      *
-     * @param allow further classes that it may use, or packages such as {@code redis.clients.jedis.*}; the class path has them
-     * @throws IllegalArgumentException it has a fault
+     * @param allow additional classes that the script may use, or packages such as {@code redis.clients.jedis.*}; the class path must
+     *     contain them
+     * @throws IllegalArgumentException if the script is invalid
      */
     public static CollectorTester groovy(String source, Map<String, Object> options, String... allow) {
         List<RuleSource> rules = List.of(new RuleSource("script", source));
@@ -75,15 +76,15 @@ public final class CollectorTester implements AutoCloseable {
     }
 
     /**
-     * Calls what a configuration says, with the classes of its jars.
+     * Creates a tester for a collector configuration, with the classes of its jars.
      *
-     * @throws IllegalArgumentException its source or one of its jars has a fault
+     * @throws IllegalArgumentException if the source or one of its jars is invalid
      */
     public static CollectorTester of(CollectorSpec spec) {
         return new CollectorTester(LocalCollector.of(spec));
     }
 
-    /** Sets the longest that a call may take, by default 30 s. */
+    /** Sets the maximum duration of a call. The default is 30 s. */
     public CollectorTester timeout(Duration longest) {
         timeout = longest;
         return this;
@@ -92,7 +93,7 @@ public final class CollectorTester implements AutoCloseable {
     /**
      * Calls the collector once.
      *
-     * @throws IllegalStateException it failed, or has not returned in time
+     * @throws IllegalStateException if the call fails or does not return in time
      */
     public List<Event> collect() {
         return call(Long.MAX_VALUE);
@@ -108,9 +109,9 @@ public final class CollectorTester implements AutoCloseable {
     }
 
     /**
-     * Calls a collector that blocks, and stops it after a number of events.
+     * Calls a collector that blocks, and stops the collector after a number of events.
      *
-     * @throws IllegalStateException it failed before, or has not added as many in time
+     * @throws IllegalStateException if the call fails before that, or does not add enough events in time
      */
     public List<Event> collectUntil(int events) {
         return call(events);

@@ -4,10 +4,10 @@ import java.time.Instant;
 import java.util.Map;
 
 /**
- * An event that leaves an operator or a collector.
+ * An output event of an operator or a collector.
  *
- * @param fields the values of its fields as {@link dev.millstream.operator.Row#get} returns them, without text and time
- * @param message its text
- * @param timestamp its time; null if a collector has not set it
+ * @param fields field values as {@link dev.millstream.operator.Row#get} returns them, without text and time
+ * @param message the text
+ * @param timestamp the time; null if a collector has not set the time
  */
 public record Event(Map<String, Object> fields, String message, Instant timestamp) {}

@@ -15,7 +15,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Runs an operator over events, as the agent does, on a worker thread.
+ * Runs an operator on events as the agent does, on a worker thread.
  *
  * <pre>{@code
  * try (OperatorHarness harness = OperatorHarness.of(new MyOperator())) {
@@ -45,39 +45,39 @@ public final class OperatorHarness implements AutoCloseable {
         }
     }
 
-    /** Runs an operator without options. */
+    /** Creates a harness for an operator without options. */
     public static OperatorHarness of(Operator operator) {
         return of(operator, Map.of());
     }
 
-    /** Runs an operator. */
+    /** Creates a harness for an operator with options. */
     public static OperatorHarness of(Operator operator, Map<String, Object> options) {
         return new OperatorHarness(() -> LocalWorker.register(operator, options));
     }
 
-    /** Runs an operator without options. */
+    /** Creates a harness for a batch operator without options. */
     public static OperatorHarness ofBatch(BatchOperator operator) {
         return ofBatch(operator, Map.of());
     }
 
-    /** Runs an operator. */
+    /** Creates a harness for a batch operator with options. */
     public static OperatorHarness ofBatch(BatchOperator operator, Map<String, Object> options) {
         return new OperatorHarness(() -> LocalWorker.register(operator, options));
     }
 
     /**
-     * Runs a script in Groovy.
+     * Creates a harness for a Groovy script.
      *
-     * @throws IllegalArgumentException it has a fault
+     * @throws IllegalArgumentException if the script is invalid
      */
     public static OperatorHarness groovy(String source) {
         return script("groovy", source);
     }
 
     /**
-     * Runs a script in AviatorScript.
+     * Creates a harness for an AviatorScript script.
      *
-     * @throws IllegalArgumentException it has a fault
+     * @throws IllegalArgumentException if the script is invalid
      */
     public static OperatorHarness aviator(String source) {
         return script("aviator", source);
@@ -89,24 +89,24 @@ public final class OperatorHarness implements AutoCloseable {
     }
 
     /**
-     * Runs what a configuration says.
+     * Creates a harness for an operator configuration.
      *
-     * @throws IllegalArgumentException its source or its jar has a fault
+     * @throws IllegalArgumentException if the source or the jar is invalid
      */
     public static OperatorHarness of(OperatorSpec spec) {
         return new OperatorHarness(() -> LocalWorker.register(spec));
     }
 
-    /** Sets the attributes and {@code meta} names of the events that follow. */
+    /** Sets the attributes and {@code meta} names of subsequent events. */
     public OperatorHarness attributes(Map<String, String> values) {
         attributes = Map.copyOf(values);
         return this;
     }
 
     /**
-     * Runs the operator for events, as one batch.
+     * Runs the operator on events, as one batch.
      *
-     * @param events fields by name; {@code message} is the text, {@code timestamp} the time, an Instant
+     * @param events fields by name; {@code message} is the text, and {@code timestamp} is the time, an Instant
      */
     @SafeVarargs
     @SuppressWarnings("varargs") // The array is only read.
@@ -114,12 +114,12 @@ public final class OperatorHarness implements AutoCloseable {
         return run(Arrays.asList(events));
     }
 
-    /** Runs the operator for events that have only a text. */
+    /** Runs the operator on events that contain only a text. */
     public List<Result> lines(String... lines) {
         return run(Arrays.stream(lines).map(line -> Map.of("message", line)).toList());
     }
 
-    /** Runs the operator for events, as one batch; see {@link #run(Map[])}. */
+    /** Runs the operator on events, as one batch; see {@link #run(Map[])}. */
     public List<Result> run(List<? extends Map<String, ?>> events) {
         return onThread(() -> {
             try (LocalRequest request = Results.request(events, attributes)) {

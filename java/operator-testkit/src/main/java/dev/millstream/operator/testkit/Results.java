@@ -10,7 +10,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Makes a request of events, and events of its answer. */
+/** Converts events to a request, and the response to events. */
 final class Results {
     private static final String MESSAGE = "message";
     private static final String TIMESTAMP = "timestamp";
@@ -23,7 +23,7 @@ final class Results {
         this.answer = answer;
     }
 
-    /** Returns a request; an event without a time has the time 0. */
+    /** Returns a request for the events. An event without a time gets the time 0. */
     static LocalRequest request(List<? extends Map<String, ?>> events, Map<String, String> attributes) {
         LocalRequest request = new LocalRequest(events.size());
         long[] times = new long[events.size()];
@@ -81,7 +81,7 @@ final class Results {
         return emitted;
     }
 
-    /** Returns the event with the values that were set. */
+    /** Returns the event with the values that the operator has set. */
     private Event changed(Map<String, Object> fields, int row) {
         answer.changed().forEach((name, values) -> {
             LocalValue value = values[row];

@@ -1,2 +1,2 @@
-/** Unit tests of operators and collectors without an agent. */
+/** Support for unit tests of operators and collectors without an agent. */
 package dev.millstream.operator.testkit;
