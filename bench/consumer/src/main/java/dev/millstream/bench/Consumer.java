@@ -28,17 +28,17 @@ import org.apache.logging.log4j.core.config.builder.api.ConfigurationBuilderFact
 import org.apache.logging.log4j.core.config.builder.impl.BuiltConfiguration;
 
 /**
- * Reads a topic of spans and annotations from its beginning to its end, turns each into a document,
- * and hands the documents to threads that take them in batches and discard them.
+ * Reads a topic of spans and annotations from its beginning to its end, converts each record to a
+ * document, and passes the documents to threads that take them in batches and discard them.
  *
- * <p>Usage: Consumer STATE BROKERS TOPIC LOG. The state is one of the five in which such a program
- * was profiled and mended, each including the steps before it:
+ * <p>Usage: Consumer STATE BROKERS TOPIC LOG. The state is one of five successive states in which
+ * such a program was profiled and improved. Each state includes the previous improvements:
  *
  * <ol>
  *   <li>logs each document synchronously, with the name of the calling method
  *   <li>logs asynchronously
  *   <li>logs without the method
- *   <li>encodes ids as hexadecimal digits by a table instead of String.format
+ *   <li>encodes ids as hexadecimal digits with a table instead of String.format
  *   <li>logs nothing
  * </ol>
  */
@@ -141,7 +141,7 @@ public final class Consumer {
     }
   }
 
-  /** Returns a record as a document: its ids in hexadecimal digits, and its time. */
+  /** Converts a record to a document: encodes ids as hexadecimal digits, and adds a timestamp. */
   private byte[] document(byte[] record) throws Exception {
     ObjectNode entity = (ObjectNode) JSON.readTree(record);
     for (String name : List.of("traceId", "spanId", "parentId")) {

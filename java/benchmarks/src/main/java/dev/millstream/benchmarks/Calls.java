@@ -26,8 +26,8 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Measures the cost of a call for the recording thread: time, and with the profiler {@code gc} allocated bytes. Both clients send over UDP
- * to a port of this process that discards everything, so that their sending threads do their usual work.
+ * Measures the cost of a call for the recording thread: time, and allocated bytes with the {@code gc} profiler. Both clients send over UDP
+ * to a port of this process that discards all data, so that the clients' sender threads do their usual work.
  */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.AverageTime)
@@ -83,7 +83,7 @@ public class Calls {
         }
     }
 
-    /** Stops both clients and prints how many points were dropped. */
+    /** Stops both clients and prints the number of dropped points. */
     @TearDown
     public void stop() throws IOException {
         client.close();

@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 
-/** Counts the events of a type in a recording by their headers: reading millions of events whole takes seconds. */
+/** Counts the events of a type in a recording by their headers, because parsing millions of complete events takes seconds. */
 final class EventCount {
     private static final int CHUNK_HEADER_BYTES = 68;
     private static final int CHUNK_SIZE_OFFSET = 8;
@@ -26,7 +26,7 @@ final class EventCount {
         }
     }
 
-    /** Each event starts with its size, which includes that number, and the id of its type. */
+    /** Counts the events of a type in a chunk. Each event starts with its size, which includes the size field, and its type id. */
     private static long inChunk(ByteBuffer bytes, int first, int end, long type) {
         long count = 0;
         for (int event = first; event < end; ) {

@@ -6,8 +6,8 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Keeps memory as its events say: {@code keep N} keeps N KiB, {@code swap N} also releases what is kept longest, {@code release}
- * releases everything.
+ * Keeps or releases memory as each event requests: {@code keep N} keeps N KiB, {@code swap N} keeps N KiB and releases the oldest block,
+ * {@code release} releases everything.
  */
 public final class Hoard implements Operator {
     /** Shared by the instances of all threads. */

@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 
-/** Creates and commits an event in the path of the write, one per write. */
+/** Creates and commits one event per write, in the write path. */
 final class InstrumentedWriter implements ChannelWriter {
     private final SocketChannel channel;
     private final Peer.Lookup peers;

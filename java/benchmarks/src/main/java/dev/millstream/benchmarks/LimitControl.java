@@ -3,7 +3,7 @@ package dev.millstream.benchmarks;
 import java.util.Set;
 import jdk.jfr.SettingControl;
 
-/** The setting {@code limit} of {@link MirroredWriteEvent}: the least duration of a recorded write, in nanoseconds. */
+/** The {@code limit} setting of {@link MirroredWriteEvent}: the minimum duration of a recorded write, in nanoseconds. */
 public final class LimitControl extends SettingControl {
     static final String NAME = "limit";
 

@@ -7,9 +7,9 @@ import java.nio.ByteBuffer;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 
-/** A connection over loopback, with a thread that reads and discards everything. */
+/** A loopback connection with a thread that reads and discards all data. */
 final class Loopback {
-    /** The host and the address that its write events must have. */
+    /** The host and address that the connection's write events must contain. */
     static final String HOST = "localhost";
 
     static final String ADDRESS = "127.0.0.1";
@@ -44,7 +44,7 @@ final class Loopback {
         return channel;
     }
 
-    /** Returns the port that its write events must have. */
+    /** Returns the port that the connection's write events must contain. */
     int port() throws IOException {
         return ((InetSocketAddress) channel.getRemoteAddress()).getPort();
     }
@@ -60,7 +60,7 @@ final class Loopback {
         }
     }
 
-    /** Ends the connection after everything was read; returns the number of bytes. */
+    /** Closes the connection after all data was read. Returns the number of read bytes. */
     long close() throws IOException, InterruptedException {
         channel.close();
         reader.join();

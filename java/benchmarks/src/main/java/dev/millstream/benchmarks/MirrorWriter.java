@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 
-/** Asks static methods whether to record, and hands them the data, as the JDK's own classes do with a mirror event. */
+/** Calls static methods to check whether to record a write and to pass the data, as the JDK's classes do with a mirror event. */
 final class MirrorWriter implements ChannelWriter {
     private final SocketChannel channel;
     private final Peer.Lookup peers;

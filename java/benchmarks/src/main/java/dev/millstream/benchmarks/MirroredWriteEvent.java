@@ -9,8 +9,8 @@ import jdk.jfr.SettingDefinition;
 import jdk.jfr.Timespan;
 
 /**
- * A write to a socket that is described after it has ended. Only the JDK's own events can be given a start and a duration, so the time of
- * this one is the end of the write, and its duration is a field.
+ * A socket write that is recorded after the write has ended. Only the JDK's events can set a start and a duration, so the time of this
+ * event is the end of the write, and the duration is a field.
  */
 @Name(MirroredWriteEvent.NAME)
 @Label("Mirrored Socket Write")
@@ -35,7 +35,7 @@ final class MirroredWriteEvent extends Event {
     @DataAmount
     long bytesWritten;
 
-    /** Accepts every event: {@link WriteMirror#shouldCommit} has looked at the limit before. */
+    /** Accepts every event, because {@link WriteMirror#shouldCommit} has already checked the limit. */
     @SettingDefinition
     @Name(LimitControl.NAME)
     @Label("Limit")

@@ -3,7 +3,7 @@ package dev.millstream.benchmarks;
 import dev.millstream.operator.Batch;
 import dev.millstream.operator.BatchOperator;
 
-/** Looks at no event: what a call costs. */
+/** Ignores all events, to measure the cost of a call. */
 public final class Nothing implements BatchOperator {
     /** Creates the operator. */
     public Nothing() {}

@@ -5,9 +5,9 @@ import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 
 /**
- * The data of a write event about the other end of a connection.
+ * The peer data in a write event.
  *
- * @param host the name with which the connection was made
+ * @param host the host name that was used to connect
  * @param address the IP address as text
  * @param port the port
  */
@@ -19,7 +19,7 @@ record Peer(String host, String address, int port) {
         Peer of(SocketChannel channel) throws IOException;
     }
 
-    /** Cuts host and address out of the text of the address, as JDK 17 does for its own event. */
+    /** Extracts host and address from the address text, as JDK 17 does for its event. */
     static Peer byStringWork(SocketChannel channel) throws IOException {
         InetSocketAddress remote = (InetSocketAddress) channel.getRemoteAddress();
         String text = remote.getAddress().toString();
@@ -27,13 +27,13 @@ record Peer(String host, String address, int port) {
         return new Peer(text.substring(0, slash), text.substring(slash + 1), remote.getPort());
     }
 
-    /** Asks the address for host and address, as later JDKs do for their own event. */
+    /** Gets host and address from the address's methods, as later JDKs do for their event. */
     static Peer byMethods(SocketChannel channel) throws IOException {
         InetSocketAddress remote = (InetSocketAddress) channel.getRemoteAddress();
         return new Peer(remote.getHostString(), remote.getAddress().getHostAddress(), remote.getPort());
     }
 
-    /** Returns a lookup that answers for one channel what {@link #byMethods} found at first. */
+    /** Returns a lookup for one channel that always returns the first result of {@link #byMethods}. */
     static Lookup cached(SocketChannel channel) throws IOException {
         Peer peer = byMethods(channel);
         return any -> peer;

@@ -12,7 +12,9 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Does what a recording has events of, for as many seconds as its argument says: the input of source {@code jfr} and of the JDK's tool. */
+/**
+ * Generates the events of a recording for the number of seconds in its argument, as input for the {@code jfr} source and the JDK's tool.
+ */
 public final class RecordedLoad {
     private static final int WRITES = 50;
     private static final int ALLOCATIONS = 20;

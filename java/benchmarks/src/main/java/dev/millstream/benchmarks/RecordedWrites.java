@@ -16,15 +16,15 @@ import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
 
-/** A recording of this process with one event at most, to files of a bounded size; checks what was recorded. */
+/** A recording of this process with at most one enabled event type, in files of bounded size. Checks the recorded events. */
 final class RecordedWrites {
-    /** More than the warm-up and the measurement of a fork write. */
+    /** Maximum recording size, which exceeds the output of a fork's warm-up and measurement. */
     private static final long BYTES_MAX = 256 << 20;
 
-    /** Events whose content is checked. */
+    /** Maximum number of events whose content is checked. */
     private static final int CHECKED_MAX = 10_000;
 
-    /** Times of a recording are ticks in units of nanoseconds, so one may be off by a tick. */
+    /** Tolerance for times, because recorded times are ticks in units of nanoseconds and may be off by one tick. */
     private static final Duration ROUNDING = Duration.ofNanos(100);
 
     private final WriteCase writeCase;
@@ -50,7 +50,7 @@ final class RecordedWrites {
         return started;
     }
 
-    /** Ends the recording and checks its events; returns their number. */
+    /** Stops the recording and checks its events. Returns the number of events. */
     long stop(long bytes, int port) throws IOException {
         recording.stop();
         Path file = Files.createTempFile("writes", ".jfr");
@@ -86,7 +86,10 @@ final class RecordedWrites {
         return events.isEmpty() ? 0 : EventCount.of(file, type);
     }
 
-    /** JMH reports to its parent process over a socket, too, which the JDK's event records. */
+    /**
+     * Returns whether an event is a measured write. JMH also reports to its parent process over a socket, which the JDK's event records as
+     * well.
+     */
     private boolean isOurs(RecordedEvent event, int port) {
         return event.getEventType().getName().equals(writeCase.event()) && event.getInt("port") == port;
     }
@@ -101,7 +104,7 @@ final class RecordedWrites {
         }
     }
 
-    /** One thread writes, so no event may begin before the end of the one before it. */
+    /** Checks that no event begins before the end of the previous event, because only one thread writes. */
     private void checkTimes(List<RecordedEvent> events) {
         events.sort(Comparator.comparing(RecordedEvent::getStartTime));
         Instant end = Instant.MIN;

@@ -13,8 +13,8 @@ import java.net.URL;
 import java.util.concurrent.Executors;
 
 /**
- * A small service of the JDK's own HTTP server, and a client that requests it as fast as it can. Prints requests per CPU second of the
- * process, requests per second, and the bytes of the heap that are in use after a collection.
+ * A small service on the JDK's HTTP server, with a client that sends requests as fast as it can. Prints requests per CPU second of the
+ * process, requests per second, and the heap bytes in use after a garbage collection.
  */
 public final class RequestLoad {
     private static final long NANOS = 1_000_000_000;
@@ -22,7 +22,7 @@ public final class RequestLoad {
 
     private RequestLoad() {}
 
-    /** Runs for as many seconds as the second argument says, after the seconds of the first. */
+    /** Warms up for the number of seconds in the first argument, then measures for the number of seconds in the second. */
     public static void main(String[] arguments) throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         server.createContext("/", RequestLoad::respond);

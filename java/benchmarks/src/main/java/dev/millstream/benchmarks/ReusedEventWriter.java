@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 
 /**
- * Uses one event for all writes of a thread. {@code begin} replaces its start and {@code end} its duration; the JDK does not promise it, so
- * {@link RecordedWrites} checks both.
+ * Uses one event for all writes of a thread. {@code begin} replaces the event's start and {@code end} its duration. The JDK does not
+ * guarantee this behavior, so {@link RecordedWrites} checks both.
  */
 final class ReusedEventWriter implements ChannelWriter {
     private static final ThreadLocal<WriteEvent> EVENTS = ThreadLocal.withInitial(WriteEvent::new);

@@ -17,7 +17,7 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
-/** Measures a write to a socket over loopback, in each case of who records it: time, and with the profiler {@code gc} allocated bytes. */
+/** Measures a loopback socket write in each {@link WriteCase}: time, and allocated bytes with the {@code gc} profiler. */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -25,11 +25,11 @@ import org.openjdk.jmh.annotations.Warmup;
 @Measurement(iterations = 10, time = 200, timeUnit = TimeUnit.MILLISECONDS)
 @Fork(5)
 public class SocketWrites {
-    /** The case. */
+    /** The measured case. */
     @Param
     public WriteCase writeCase;
 
-    /** Bytes of a write. */
+    /** Number of bytes per write. */
     @Param("1")
     public int bytes;
 
@@ -47,7 +47,7 @@ public class SocketWrites {
         buffer = ByteBuffer.allocateDirect(bytes);
     }
 
-    /** Checks the recording and prints how many of the writes it has. */
+    /** Checks the recording and prints the number of recorded writes. */
     @TearDown
     public void stop() throws IOException, InterruptedException {
         int port = loopback.port();

@@ -5,11 +5,14 @@ import java.text.ParseException;
 import jdk.jfr.Configuration;
 import jdk.jfr.Recording;
 
-/** Prints {@code ready} and ends: the program whose start is measured, alone or with a recording that its own thread starts. */
+/** Prints {@code ready} and exits: the program whose startup is measured, alone or with a recording that a separate thread starts. */
 public final class StartUp {
     private StartUp() {}
 
-    /** With the argument {@code async}, starts a recording in a thread, which the process waits for before it ends. */
+    /**
+     * Runs the program. With the {@code async} argument, starts a recording in a thread, and the process waits for the thread before it
+     * exits.
+     */
     public static void main(String[] arguments) {
         if (arguments.length > 0 && arguments[0].equals("async")) {
             new Recorder().start();
@@ -17,7 +20,7 @@ public final class StartUp {
         System.out.println("ready");
     }
 
-    /** A class, as the first lambda of a process takes longer than its main method. */
+    /** Starts the recording. This is a class because the first lambda of a process takes longer than the process's main method. */
     private static final class Recorder extends Thread {
         @Override
         public void run() {

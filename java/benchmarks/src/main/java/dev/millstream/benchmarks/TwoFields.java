@@ -3,7 +3,7 @@ package dev.millstream.benchmarks;
 import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
 
-/** Sets two fields from the message: what the scenarios {@code operator_*} do in each language. */
+/** Sets two fields from the message, as the {@code operator_*} scenarios do in each language. */
 public final class TwoFields implements Operator {
     /** Creates the operator. */
     public TwoFields() {}

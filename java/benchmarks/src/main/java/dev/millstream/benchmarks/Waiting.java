@@ -3,7 +3,7 @@ package dev.millstream.benchmarks;
 import dev.millstream.operator.Batch;
 import dev.millstream.operator.BatchOperator;
 
-/** Waits for 20 ms a batch, as an operator does that asks another system. */
+/** Waits 20 ms per batch, like an operator that queries another system. */
 public final class Waiting implements BatchOperator {
     private static final long WAIT_MS = 20;
 

@@ -8,64 +8,64 @@ import java.util.Map;
 import jdk.jfr.EventType;
 import jdk.jfr.FlightRecorder;
 
-/** Who records writes, how it finds the data of an event, and the settings of the event. */
+/** Combinations of a recorder of writes, a source of an event's peer data, and the event settings. */
 public enum WriteCase {
     /** JFR is never initialized. */
     RECORDER_OFF(Writer.JDK, Data.NONE, Setting.NO_RECORDER),
-    /** The JDK's event is off, as are all others. */
+    /** The JDK's event is off, as are all other events. */
     JDK_EVENT_OFF(Writer.JDK, Data.NONE, Setting.OFF),
     /** No write takes as long as the threshold. */
     JDK_BELOW(Writer.JDK, Data.NONE, Setting.BELOW),
     /** The JDK records every write. */
     JDK_ON(Writer.JDK, Data.NONE, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     JDK_ON_NO_STACK(Writer.JDK, Data.NONE, Setting.ON_NO_STACK),
-    /** The JDK records every write, and its rate is set to unlimited. */
+    /** The JDK records every write, with an unlimited rate. */
     JDK_ON_THROTTLE_OFF(Writer.JDK, Data.NONE, Setting.ON_THROTTLE_OFF),
-    /** The JDK records writes up to the rate in its settings {@code default}. */
+    /** The JDK records writes up to the rate in its {@code default} settings. */
     JDK_ON_THROTTLE_100(Writer.JDK, Data.NONE, Setting.ON_THROTTLE_100),
     /** An event object per write; the event is off. */
     INSTRUMENTED_EVENT_OFF(Writer.INSTRUMENTED, Data.STRINGS, Setting.OFF),
     /** An event object per write, below the threshold. */
     INSTRUMENTED_BELOW(Writer.INSTRUMENTED, Data.STRINGS, Setting.BELOW),
-    /** An event object per write, host and address by string work. */
+    /** An event object per write. Host and address come from string operations. */
     INSTRUMENTED_STRINGS(Writer.INSTRUMENTED, Data.STRINGS, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     INSTRUMENTED_STRINGS_NO_STACK(Writer.INSTRUMENTED, Data.STRINGS, Setting.ON_NO_STACK),
-    /** Host and address from the address's methods, without string work. */
+    /** An event object per write. Host and address come from the address's methods, without string operations. */
     INSTRUMENTED_METHODS(Writer.INSTRUMENTED, Data.METHODS, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     INSTRUMENTED_METHODS_NO_STACK(Writer.INSTRUMENTED, Data.METHODS, Setting.ON_NO_STACK),
-    /** Host and address cached per connection. */
+    /** An event object per write. Host and address are cached per connection. */
     INSTRUMENTED_CACHED(Writer.INSTRUMENTED, Data.CACHED, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     INSTRUMENTED_CACHED_NO_STACK(Writer.INSTRUMENTED, Data.CACHED, Setting.ON_NO_STACK),
     /** Static methods; the event is off. */
     MIRROR_EVENT_OFF(Writer.MIRROR, Data.STRINGS, Setting.OFF),
     /** Static methods, below the threshold. */
     MIRROR_BELOW(Writer.MIRROR, Data.STRINGS, Setting.BELOW),
-    /** Static methods, host and address by string work. */
+    /** Static methods. Host and address come from string operations. */
     MIRROR_STRINGS(Writer.MIRROR, Data.STRINGS, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     MIRROR_STRINGS_NO_STACK(Writer.MIRROR, Data.STRINGS, Setting.ON_NO_STACK),
-    /** Host and address from the address's methods, without string work. */
+    /** Static methods. Host and address come from the address's methods, without string operations. */
     MIRROR_METHODS(Writer.MIRROR, Data.METHODS, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     MIRROR_METHODS_NO_STACK(Writer.MIRROR, Data.METHODS, Setting.ON_NO_STACK),
-    /** Host and address cached per connection. */
+    /** Static methods. Host and address are cached per connection. */
     MIRROR_CACHED(Writer.MIRROR, Data.CACHED, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     MIRROR_CACHED_NO_STACK(Writer.MIRROR, Data.CACHED, Setting.ON_NO_STACK),
     /** One event object per thread; the event is off. */
     REUSED_EVENT_OFF(Writer.REUSED, Data.CACHED, Setting.OFF),
     /** One event object per thread, below the threshold. */
     REUSED_BELOW(Writer.REUSED, Data.CACHED, Setting.BELOW),
-    /** One event object per thread, host and address cached per connection. */
+    /** One event object per thread. Host and address are cached per connection. */
     REUSED_CACHED(Writer.REUSED, Data.CACHED, Setting.ON),
-    /** The same without the stack of the thread. */
+    /** The same without the thread's stack. */
     REUSED_CACHED_NO_STACK(Writer.REUSED, Data.CACHED, Setting.ON_NO_STACK);
 
-    /** What a write passes. */
+    /** The code that a write passes through. */
     private enum Writer {
         JDK("jdk.SocketWrite"),
         INSTRUMENTED(WriteEvent.NAME),
@@ -79,10 +79,10 @@ public enum WriteCase {
         }
     }
 
-    /** Where host and address come from. */
+    /** The source of host and address. */
     private enum Data { NONE, STRINGS, METHODS, CACHED }
 
-    /** The settings of the event. */
+    /** The event settings. */
     private enum Setting {
         NO_RECORDER(Map.of()),
         OFF(Map.of("enabled", "false")),
@@ -107,7 +107,7 @@ public enum WriteCase {
         }
     }
 
-    /** The threshold of the JDK's event in the settings {@code default} of JDK 17. */
+    /** The threshold of the JDK's event in the {@code default} settings of JDK 17. */
     static final long BELOW_THRESHOLD_MS = 20;
 
     private final Writer writer;
@@ -120,7 +120,7 @@ public enum WriteCase {
         this.setting = setting;
     }
 
-    /** Prints the names of the cases that this JDK has, one a line. */
+    /** Prints the names of the cases that this JDK supports, one per line. */
     public static void main(String[] arguments) {
         Arrays.stream(values()).filter(WriteCase::isSupported).forEach(System.out::println);
     }
@@ -138,7 +138,7 @@ public enum WriteCase {
         return setting != Setting.NO_RECORDER;
     }
 
-    /** Returns whether writes that take no longer than usual are recorded. */
+    /** Returns whether writes of usual duration are recorded. */
     boolean recordsAll() {
         return hasRecorder() && setting != Setting.OFF && setting != Setting.BELOW;
     }
@@ -147,7 +147,7 @@ public enum WriteCase {
         return !hasRecorder() || setting == Setting.OFF;
     }
 
-    /** Returns the least duration of an event. */
+    /** Returns the minimum duration of a recorded event. */
     long thresholdNs() {
         return setting == Setting.BELOW ? BELOW_THRESHOLD_MS * 1_000_000 : 0;
     }
@@ -156,7 +156,7 @@ public enum WriteCase {
         return writer.event;
     }
 
-    /** Returns the settings of the event by name. A mirror has its own limit: its events are instants for JFR. */
+    /** Returns the event settings by name. A mirror event has a separate limit, because JFR treats its events as instants. */
     Map<String, String> settings() {
         if (writer != Writer.MIRROR) {
             return setting.values;
@@ -167,7 +167,7 @@ public enum WriteCase {
         return settings;
     }
 
-    /** Returns whether JFR itself measures start and duration of the event. */
+    /** Returns whether JFR itself measures the event's start and duration. */
     boolean hasDuration() {
         return writer != Writer.MIRROR;
     }

@@ -6,7 +6,7 @@ import jdk.jfr.Event;
 import jdk.jfr.Label;
 import jdk.jfr.Name;
 
-/** A write to a socket with the fields of the JDK's {@code jdk.SocketWrite}. JFR takes start and duration from begin and end. */
+/** A socket write with the fields of the JDK's {@code jdk.SocketWrite}. JFR sets start and duration from the calls of begin and end. */
 @Name(WriteEvent.NAME)
 @Label("Socket Write")
 @Category({"Millstream", "Benchmarks"})

@@ -1,8 +1,8 @@
 package dev.millstream.benchmarks;
 
 /**
- * Static methods over an event, in the shape of the JDK's mirror events. JFR generates the bodies for the JDK's classes only, so here they
- * are written by hand: the clock is that of the JVM, the threshold a setting of the event, and an event is an object.
+ * Static methods for an event, in the form of the JDK's mirror events. JFR generates the method bodies only for JDK classes, so the bodies
+ * here are written by hand: the clock is the JVM's clock, the threshold is an event setting, and an event is an object.
  */
 final class WriteMirror {
     private static final MirroredWriteEvent PROBE = new MirroredWriteEvent();
