@@ -3,7 +3,7 @@ package dev.millstream.javaagent;
 import dev.millstream.client.MetricClient;
 import java.nio.file.Path;
 
-/** Where to send: a Unix socket, or a UDP host and port. */
+/** The destination of metrics and log events: a Unix socket, or a UDP host and port. */
 record Address(Path socket, String host, int port) {
     static final Address DEFAULT = socket("/run/millstream/metric.stream.sock");
 

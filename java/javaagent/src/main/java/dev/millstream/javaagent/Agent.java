@@ -1,22 +1,22 @@
 package dev.millstream.javaagent;
 
 /**
- * Entry class of the Java agent, compiled for Java 8: a class that cannot be loaded would end the JVM. It loads the other classes only if
- * the JVM supports them.
+ * Entry class of the Java agent. This class is compiled for Java 8 because a class that cannot be loaded would end the JVM. It loads the
+ * other classes only if the JVM supports them.
  */
 public final class Agent {
-    /** Name of the thread group of all threads of the agent. */
+    /** Name of the thread group of all agent threads. */
     static final String THREADS = "millstream-javaagent";
 
     private static final int VERSION_MIN = 17;
 
-    /** Set by the first agent of the JVM. Unlike a static field, it is shared by all class loaders. */
+    /** System property that the first agent of the JVM sets. Unlike a static field, a system property is shared by all class loaders. */
     private static final String STARTED = "millstream.javaagent.started";
 
     private Agent() {}
 
     /**
-     * Starts the agent of option {@code -javaagent}.
+     * Starts the agent from the {@code -javaagent} option.
      *
      * @param options the options as {@code key=value,key2=value2}, or null
      */
@@ -48,7 +48,7 @@ public final class Agent {
         }
     }
 
-    /** Versions before 9 are 1.8 and the like. */
+    /** Returns whether the JVM version is supported. Versions before 9 have the form 1.8. */
     private static boolean isSupported(String version) {
         try {
             return Integer.parseInt(version) >= VERSION_MIN;

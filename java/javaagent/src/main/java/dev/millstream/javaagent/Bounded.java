@@ -4,7 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Function;
 
-/** Values by key, of which only the first keys have their own; all others share one. Not thread-safe. */
+/** A map with separate values for only the first keys. All other keys share one value. Not thread-safe. */
 final class Bounded<K, V> {
     private final int max;
     private final K otherKey;
@@ -12,7 +12,7 @@ final class Bounded<K, V> {
     private final Map<K, V> values = new HashMap<>();
     private V other;
 
-    /** Creates a map for up to {@code max} keys. The value of all others is that of {@code otherKey}. */
+    /** Creates a map for up to {@code max} keys. All other keys share the value that is created for {@code otherKey}. */
     Bounded(int max, K otherKey, Function<K, V> create) {
         this.max = max;
         this.otherKey = otherKey;

@@ -9,14 +9,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** Finds the id of the container that this process runs in. */
+/** Finds the id of this process's container. */
 final class ContainerId {
     private static final Pattern ID = Pattern.compile("(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])");
 
     /** Root of a file that a container runtime mounts into the container. */
     private static final Pattern ROOT = Pattern.compile("containers/([0-9a-f]{64})/");
 
-    /** Mounts of the container itself. A host has mounts of all its containers, at other places. */
+    /** Mount points in the container itself. A host has mounts of all its containers at other mount points. */
     private static final Pattern MOUNT_POINT = Pattern.compile("/etc/(hostname|hosts|resolv\\.conf)");
 
     private static final int MOUNTINFO_ROOT = 3;
@@ -24,7 +24,7 @@ final class ContainerId {
 
     private ContainerId() {}
 
-    /** Returns the id in the control groups; with a namespace of control groups, which version 2 has by default, in the mounts. */
+    /** Returns the id in the cgroup paths. In a cgroup namespace, which is the default with cgroup v2, only the mounts contain the id. */
     static Optional<String> find(Path cgroup, Path mountinfo) {
         return lines(cgroup).flatMap(ContainerId::inGroup).findFirst()
             .or(() -> lines(mountinfo).flatMap(ContainerId::inMount).findFirst());
@@ -34,12 +34,14 @@ final class ContainerId {
         try {
             return Files.readAllLines(path).stream();
         } catch (IOException | RuntimeException error) {
-            // No such file on other systems, or not readable.
+            // The file does not exist on other systems, or is not readable.
             return List.<String>of().stream();
         }
     }
 
-    /** The id is in the last part of the path: {@code 4:memory:/kubepods/pod7/ID}, {@code 0::/system.slice/docker-ID.scope}. */
+    /**
+     * Returns the id in the last part of the path, such as {@code 4:memory:/kubepods/pod7/ID} or {@code 0::/system.slice/docker-ID.scope}.
+     */
     private static Stream<String> inGroup(String line) {
         Matcher matcher = ID.matcher(line.substring(line.lastIndexOf('/') + 1));
         return matcher.find() ? Stream.of(matcher.group()) : Stream.empty();

@@ -3,9 +3,9 @@ package dev.millstream.javaagent;
 import dev.millstream.client.Counter;
 
 /**
- * Number of exceptions of a type. Each error has an event {@code JavaErrorThrow}, and also one or two events
- * {@code JavaExceptionThrow}, the only kind of other exceptions. So a type with the former is counted by them. The series of all types
- * beyond the bound is counted by the latter.
+ * Number of exceptions of a type. JFR records a {@code JavaErrorThrow} event for each error, plus one or two {@code JavaExceptionThrow}
+ * events. Other exceptions have only {@code JavaExceptionThrow} events. A type with {@code JavaErrorThrow} events is therefore counted by
+ * those events. The series for all types beyond the bound is counted by {@code JavaExceptionThrow} events.
  */
 final class ExceptionCount {
     private final Counter counter;
@@ -13,7 +13,7 @@ final class ExceptionCount {
     private long throwables;
     private boolean isError;
 
-    /** Counts a type, or several. */
+    /** Creates the count of one type, or the shared count of several types if {@code isMixed}. */
     ExceptionCount(Counter counter, boolean isMixed) {
         this.counter = counter;
         this.isMixed = isMixed;
@@ -26,7 +26,7 @@ final class ExceptionCount {
         }
     }
 
-    /** Adds an error. The first one takes back the other events of its type, which may have come before. */
+    /** Adds an error. The first error subtracts the type's other events, which may have arrived earlier. */
     void addError() {
         if (!isMixed) {
             counter.add(isError ? 1 : 1 - throwables);

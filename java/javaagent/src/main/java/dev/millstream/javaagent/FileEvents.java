@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import jdk.jfr.consumer.RecordedEvent;
 
-/** Metrics and log events of reads, writes and syncs of files. */
+/** Metrics and log events for file reads, writes and syncs. */
 final class FileEvents {
     private static final int DIRECTORIES = 2;
 
@@ -18,7 +18,7 @@ final class FileEvents {
         series = metrics.byTag("file.directory", tags -> new Series(metrics, tags));
     }
 
-    /** Handles of a directory. */
+    /** Handles for a directory. */
     private static final class Series {
         final Tags tags;
         final Timer readDuration;
@@ -71,14 +71,14 @@ final class FileEvents {
         String[] names = path.split("/+");
         boolean isAbsolute = path.startsWith("/");
         List<String> directories = new ArrayList<>();
-        // The last name is the file; the first one of an absolute path is empty.
+        // The last name is the file. The first name of an absolute path is empty.
         for (int at = isAbsolute ? 1 : 0; at < names.length - 1 && directories.size() < DIRECTORIES; at++) {
             directories.add(names[at]);
         }
         return directories.isEmpty() ? isAbsolute ? "/" : "." : (isAbsolute ? "/" : "") + String.join("/", directories);
     }
 
-    /** Logs an event; bytes below 0 are unknown. */
+    /** Logs an event. A negative number of bytes means that the number is unknown. */
     private void log(RecordedEvent event, String action, Tags tags, long bytes) {
         if (!slow.isSlow(event)) {
             return;

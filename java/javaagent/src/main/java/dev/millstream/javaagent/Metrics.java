@@ -6,7 +6,7 @@ import dev.millstream.client.Store;
 import dev.millstream.client.Timer;
 import java.util.function.Function;
 
-/** Creates handles of the client with the tags of this process, and bounds their number. */
+/** Creates client handles with the tags of this process, and bounds the number of handles. */
 final class Metrics {
     private final MetricClient client;
     private final Tags process;
@@ -49,7 +49,7 @@ final class Metrics {
         return bounded(Tags.OTHER, value -> create.apply(process.with(key, value)));
     }
 
-    /** Adds the points that the client has dropped since the last call. */
+    /** Adds the points that the client has dropped since the previous call. */
     void reportDropped() {
         long now = client.stats().dropped();
         dropped.add(now - reported);

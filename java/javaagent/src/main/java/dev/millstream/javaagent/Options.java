@@ -5,29 +5,29 @@ import java.util.EnumSet;
 import java.util.Set;
 import java.util.function.Consumer;
 
-/** Options of the agent: text {@code key=value}, joined by commas. The value of {@code events} may have commas itself. */
+/** Agent options in the form {@code key=value}, separated by commas. The value of {@code events} may itself contain commas. */
 final class Options {
-    /** Keys by which a message names the valid ones. */
+    /** The valid keys, for messages. */
     private static final String KEYS = "socket, udp, service, threshold, log_threshold, stack, max_tag_values, events";
 
-    /** Bound of option {@code max_tag_values}: each has handles in the client. */
+    /** Maximum of the {@code max_tag_values} option, because each tag value has handles in the client. */
     private static final int TAG_VALUES_MAX = 10_000;
 
     Address address = Address.DEFAULT;
-    /** Null: not given. */
+    /** Service name, or null if the option is not set. */
     String service;
-    /** Socket, file and monitor events shorter than this are not recorded. */
+    /** Minimum duration of recorded socket, file and monitor events. */
     Duration threshold = Duration.ofMillis(20);
-    /** Events at least this long become log events; null for none. */
+    /** Minimum duration of events that become log events, or null for no log events. */
     Duration logThreshold = Duration.ofMillis(100);
     boolean hasStack;
-    /** Bound of distinct values per tag. */
+    /** Maximum number of distinct values per tag. */
     int maxTagValues = 100;
     Set<Group> groups = EnumSet.copyOf(Group.DEFAULT);
 
     private Options() {}
 
-    /** Parses options. Passes a line about each invalid one to {@code warn} and uses its default. */
+    /** Parses options. For each invalid option, passes a line to {@code warn} and uses the default. */
     static Options parse(String text, Consumer<String> warn) {
         Options options = new Options();
         String[] parts = text == null ? new String[0] : text.split(",");
@@ -55,7 +55,7 @@ final class Options {
         }
     }
 
-    /** Returns whether the key is known. Throws if the value is invalid. */
+    /** Sets an option. Returns whether the key is known. Throws if the value is invalid. */
     private boolean set(String key, String value) {
         switch (key) {
             case "socket" -> address = Address.socket(value);

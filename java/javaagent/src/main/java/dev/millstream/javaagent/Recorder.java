@@ -12,24 +12,24 @@ import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordedThread;
 import jdk.jfr.consumer.RecordingStream;
 
-/** Records events with the JDK's flight recorder and passes them on, all in the thread that calls {@link #run}. */
+/** Records events with the JDK's flight recorder and forwards the events, all in the thread that calls {@link #run}. */
 final class Recorder {
-    /** Fits a log event with a stack. */
+    /** Packet size that fits a log event with a stack. */
     private static final int PACKET_BYTES = 16 << 10;
 
-    /** Bounds how long the agent delays the exit of the application. */
+    /** Limit of how long the agent delays the application's exit. */
     private static final Duration CLOSE_TIMEOUT = Duration.ofMillis(200);
 
-    /** Bounds of the recording on disk. The current chunk, of 12 MB by default, is kept beside. */
+    /** Limits of the recording on disk. The current chunk, 12 MB by default, is kept in addition. */
     private static final Duration AGE_MAX = Duration.ofSeconds(10);
     private static final long DISK_BYTES_MAX = 16 << 20;
 
     private static final Duration CPU_PERIOD = Duration.ofSeconds(1);
 
-    /** Samples of allocation, as in the JDK's default settings. */
+    /** Rate of allocation samples, as in the JDK's default settings. */
     private static final String ALLOCATION_RATE = "150/s";
 
-    /** Flushes, of which there is one per second, between searches for new event types. */
+    /** Number of flushes between searches for new event types. The stream flushes once per second. */
     private static final int TYPES_FLUSHES = 10;
 
     private final Options options;
@@ -45,7 +45,7 @@ final class Recorder {
         slow = new SlowEvents(client, metrics, options.logThreshold, options.hasStack, System::nanoTime);
     }
 
-    /** Runs until the JVM exits. Called by reflection. */
+    /** Records events until the JVM exits. Called by reflection. */
     static void run(String text) {
         Options options = Options.parse(text, Agent::say);
         try (MetricClient client = options.address.builder().packetBytes(PACKET_BYTES).closeTimeout(CLOSE_TIMEOUT).build();
@@ -69,13 +69,13 @@ final class Recorder {
         stream.setMaxAge(AGE_MAX);
         stream.setMaxSize(DISK_BYTES_MAX);
         stream.setOrdered(false);
-        // The default handler prints a stack.
+        // The default handler would print a stack.
         stream.onError(error -> { });
         stream.onFlush(this::flushed);
         disableForeignTypes();
     }
 
-    /** Event types of the application are enabled in every recording by default; this one has no use for them. */
+    /** Disables the application's event types, which are enabled in every recording by default. This recording does not need them. */
     private void disableForeignTypes() {
         for (EventType type : FlightRecorder.getFlightRecorder().getEventTypes()) {
             if (!type.getName().startsWith("jdk.")) {
@@ -129,7 +129,10 @@ final class Recorder {
         }
     }
 
-    /** Enables events that are recorded from the threshold on. A recording of the application may record shorter ones. */
+    /**
+     * Enables events that last at least the threshold. The action also checks the duration, because a recording of the application may
+     * cause shorter events.
+     */
     private void enableLong(String name, Consumer<RecordedEvent> action) {
         EventSettings settings = enable(name, event -> {
             if (event.getDuration().compareTo(options.threshold) >= 0 && !isOwn(event)) {
@@ -143,11 +146,11 @@ final class Recorder {
 
     private EventSettings enable(String name, Consumer<RecordedEvent> action) {
         stream.onEvent(name, action);
-        // Newer versions limit the number of some events, which would falsify counts.
+        // Newer JDK versions limit the rate of some events, which would falsify counts.
         return stream.enable(name).withoutStackTrace().with("throttle", "off");
     }
 
-    /** Returns whether the event is of a thread of the agent, such as a write to a receiver that does not read. */
+    /** Returns whether the event is from an agent thread, such as a write to a receiver that does not read. */
     private static boolean isOwn(RecordedEvent event) {
         RecordedThread thread = event.getThread();
         return thread != null && thread.getThreadGroup() != null && Agent.THREADS.equals(thread.getThreadGroup().getName());

@@ -7,7 +7,7 @@ import java.util.List;
 import jdk.jfr.consumer.RecordedClass;
 import jdk.jfr.consumer.RecordedEvent;
 
-/** Metrics of the JVM: collections, safepoints, monitors, exceptions, allocation and CPU. */
+/** JVM metrics: collections, safepoints, monitors, exceptions, allocation and CPU. */
 final class RuntimeEvents {
     private final SlowEvents slow;
     private final Bounded<List<String>, Timer> collections;
@@ -20,7 +20,7 @@ final class RuntimeEvents {
     private final Store system;
     private final Store machine;
 
-    /** Handles of the monitors of a class. */
+    /** Handles for the monitors of a class. */
     private record Monitor(Tags tags, Timer duration) {}
 
     RuntimeEvents(Metrics metrics, SlowEvents slow) {
@@ -81,7 +81,7 @@ final class RuntimeEvents {
         machine.set(share(event, "machineTotal"));
     }
 
-    /** Returns the shortest decimal that the event's 32-bit float is nearest to; a cast would add digits. */
+    /** Returns the shortest decimal that rounds to the event's 32-bit float. A cast would add digits. */
     private static double share(RecordedEvent event, String field) {
         return Double.parseDouble(Float.toString(event.getFloat(field)));
     }

@@ -3,16 +3,16 @@ package dev.millstream.javaagent;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
-/** Finds the name of the service if no option gives it. */
+/** Finds the service name if no option sets it. */
 final class ServiceName {
-    /** Main class of {@code java File.java}; the file follows. */
+    /** Main class of {@code java File.java}. The file is the next word of the command. */
     private static final String SOURCE_LAUNCHER = "com.sun.tools.javac.launcher.";
 
     private static final String UNKNOWN = "java";
 
     private ServiceName() {}
 
-    /** Returns the first name that the variables and properties of OpenTelemetry and Datadog have, else that of the main class or jar. */
+    /** Returns the first name in the OpenTelemetry and Datadog variables and properties, or else the name of the main class or jar. */
     static String find(UnaryOperator<String> variable, UnaryOperator<String> property) {
         return Stream.of(variable.apply("OTEL_SERVICE_NAME"), property.apply("otel.service.name"), variable.apply("DD_SERVICE"),
                 property.apply("dd.service"))

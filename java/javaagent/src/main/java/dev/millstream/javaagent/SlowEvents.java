@@ -11,7 +11,7 @@ import java.util.function.LongSupplier;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordedThread;
 
-/** Sends long events as log events, up to a number per second. */
+/** Sends long events as log events, up to a maximum per second. */
 final class SlowEvents {
     private static final int LOGS_PER_SECOND_MAX = 100;
     private static final long SECOND_NS = 1_000_000_000;
@@ -24,7 +24,7 @@ final class SlowEvents {
     private long secondStart;
     private int count;
 
-    /** Sends events that last at least {@code threshold}, or none if it is null. The clock returns nanoseconds. */
+    /** Creates a sender of events that last at least {@code threshold}; null sends no events. The clock returns nanoseconds. */
     SlowEvents(MetricClient client, Metrics metrics, Duration threshold, boolean hasStack, LongSupplier clock) {
         this.client = client;
         this.threshold = threshold;
@@ -38,7 +38,7 @@ final class SlowEvents {
         return threshold != null && event.getDuration().compareTo(threshold) >= 0;
     }
 
-    /** Sends an event. The fields beside those of every event are alternating keys and values. */
+    /** Sends an event. {@code fields} contains alternating keys and values, in addition to the fields of every event. */
     void log(RecordedEvent event, String message, Tags tags, String... fields) {
         if (!isPermitted()) {
             dropped.increment();
@@ -54,7 +54,7 @@ final class SlowEvents {
         client.log(LogLevel.WARN, name, message, tags.text(), event.getStartTime(), all.toArray(new String[0]));
     }
 
-    /** Returns whether another log event may leave the process in this second. */
+    /** Counts a log event, and returns whether the limit of this second permits it. */
     boolean isPermitted() {
         long now = clock.getAsLong();
         if (now - secondStart >= SECOND_NS) {
@@ -70,7 +70,7 @@ final class SlowEvents {
         return name == null ? "" : name;
     }
 
-    /** Returns milliseconds with one decimal. */
+    /** Formats a duration as milliseconds with one decimal. */
     static String milliseconds(Duration duration) {
         return String.format(Locale.ROOT, "%.1f", duration.toNanos() / 1e6);
     }

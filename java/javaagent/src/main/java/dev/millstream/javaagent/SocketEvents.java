@@ -5,9 +5,9 @@ import dev.millstream.client.Timer;
 import java.time.Duration;
 import jdk.jfr.consumer.RecordedEvent;
 
-/** Metrics and log events of reads from and writes to sockets. */
+/** Metrics and log events for socket reads and writes. */
 final class SocketEvents {
-    /** Ports from here on are usually ephemeral, so each connection of a client has another one. */
+    /** Lowest port that is usually ephemeral. Each connection of a client has a different ephemeral port. */
     private static final int EPHEMERAL_PORT_MIN = 32_768;
 
     private final Bounded<Peer, Series> series;
@@ -18,7 +18,7 @@ final class SocketEvents {
         series = metrics.bounded(new Peer(Tags.OTHER, ""), peer -> new Series(metrics, peer.tags(metrics.process())));
     }
 
-    /** Identifies a series. The port is empty if it is ephemeral. */
+    /** The identity of a series. The port is empty if it is ephemeral. */
     private record Peer(String address, String port) {
         Tags tags(Tags process) {
             Tags tags = process.with("network.peer.address", address);
@@ -26,7 +26,7 @@ final class SocketEvents {
         }
     }
 
-    /** Handles of a peer. */
+    /** Handles for a peer. */
     private static final class Series {
         final Tags tags;
         final Timer readDuration;
@@ -78,7 +78,10 @@ final class SocketEvents {
         return address(event.getString("host"), event.getString("address"));
     }
 
-    /** Returns the host, or the address if it is unknown. The address of a Unix socket is its path in brackets, the host a general text. */
+    /**
+     * Returns the host, or the address if the host is unknown. For a Unix socket, returns the path, because the host is then a generic
+     * text. The address of a Unix socket is its path in brackets.
+     */
     static String address(String host, String address) {
         boolean hasAddress = address != null && !address.isEmpty();
         if (hasAddress && address.startsWith("[/") && address.endsWith("]")) {

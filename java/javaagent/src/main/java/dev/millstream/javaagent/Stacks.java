@@ -4,7 +4,7 @@ import jdk.jfr.consumer.RecordedFrame;
 import jdk.jfr.consumer.RecordedMethod;
 import jdk.jfr.consumer.RecordedStackTrace;
 
-/** Formats stacks as Java does. */
+/** Formats stacks in Java's format. */
 final class Stacks {
     private static final int FRAMES_MAX = 32;
 
@@ -27,7 +27,7 @@ final class Stacks {
         text.append(')');
     }
 
-    /** Events have no file names: a top-level class is usually in the file of its name. */
+    /** Returns the file name of a class. Events contain no file names, but a top-level class is usually in the file with the same name. */
     static String file(String type) {
         String simple = type.substring(type.lastIndexOf('.') + 1);
         int end = simple.indexOf('$', 1);

@@ -3,12 +3,12 @@ package dev.millstream.javaagent;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Tags as alternating keys and values. Values have only characters that the protocol accepts. */
+/** Tags as alternating keys and values. Values contain only characters that the protocol accepts. */
 final class Tags {
-    /** Value of all series beyond the bound. */
+    /** Tag value of the series for all values beyond the bound. */
     static final String OTHER = "other";
 
-    /** Maximum length of a value, so that all tags fit the protocol's limit. */
+    /** Maximum length of a value, so that all tags fit within the protocol's limit. */
     private static final int VALUE_MAX = 200;
 
     private final List<String> pairs;
@@ -21,7 +21,7 @@ final class Tags {
         return new Tags(List.of()).with(pairs);
     }
 
-    /** Returns these tags and others. */
+    /** Returns these tags plus the given tags. */
     Tags with(String... more) {
         List<String> all = new ArrayList<>(pairs);
         for (int at = 0; at < more.length; at += 2) {
@@ -44,7 +44,7 @@ final class Tags {
         return text.toString();
     }
 
-    /** Replaces characters that the protocol refuses. */
+    /** Cuts a value to the maximum length, and replaces characters that the protocol refuses. */
     static String clean(String value) {
         if (value == null || value.isEmpty()) {
             return "unknown";
@@ -52,7 +52,7 @@ final class Tags {
         StringBuilder clean = new StringBuilder(value.substring(0, Math.min(value.length(), VALUE_MAX)));
         for (int at = 0; at < clean.length(); at++) {
             char c = clean.charAt(at);
-            // Half a surrogate pair would be left by cutting; names with such characters are rare.
+            // Replace surrogates, because cutting could leave half of a pair. Names with such characters are rare.
             if (c <= ' ' || c == 0x7F || c == '|' || c == '=' || Character.isSurrogate(c)) {
                 clean.setCharAt(at, '_');
             }

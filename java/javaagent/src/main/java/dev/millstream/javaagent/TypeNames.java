@@ -1,13 +1,16 @@
 package dev.millstream.javaagent;
 
-/** Names of classes as in source code. */
+/** Converts JVM class names to their source code form. */
 final class TypeNames {
     private static final String CODES = "BCDFIJSZ";
     private static final String[] PRIMITIVES = {"byte", "char", "double", "float", "int", "long", "short", "boolean"};
 
     private TypeNames() {}
 
-    /** Converts the names of arrays, such as [B, and cuts the number of a hidden class, which differs in each JVM. */
+    /**
+     * Returns the source code form of a name. Array names such as [B are converted, and a hidden class's number is cut because it differs
+     * in each JVM.
+     */
     static String readable(String name) {
         int dimensions = 0;
         while (dimensions < name.length() && name.charAt(dimensions) == '[') {
@@ -17,7 +20,7 @@ final class TypeNames {
         return element.substring(0, end(element)) + "[]".repeat(dimensions);
     }
 
-    /** Returns where the number of a hidden class begins, as in {@code Shop$$Lambda+0x00007f43d01b8208/817299424}. */
+    /** Returns the position of a hidden class's number, as in {@code Shop$$Lambda+0x00007f43d01b8208/817299424}, or the end. */
     private static int end(String element) {
         int end = element.length();
         for (String mark : new String[] {"/", "+0x", ".0x"}) {

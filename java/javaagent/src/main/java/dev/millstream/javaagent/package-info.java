@@ -1,5 +1,5 @@
 /**
- * A Java agent that sends events of the JDK's flight recorder as metrics and log events to the source {@code metricserver} of an agent on
- * the same host. {@link dev.millstream.javaagent.Agent} starts it.
+ * A Java agent that sends events of the JDK's flight recorder as metrics and log events to the {@code metricserver} source of a Millstream
+ * agent on the same host. {@link dev.millstream.javaagent.Agent} starts the Java agent.
  */
 package dev.millstream.javaagent;

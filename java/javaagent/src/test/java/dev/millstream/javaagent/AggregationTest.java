@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The bounds of series and log events, and the form of tags. */
+/** Tests the limits of series and log events, and the format of tags. */
 class AggregationTest {
     private static final int REMOTES = 10_000;
     private static final int PEERS = 100;

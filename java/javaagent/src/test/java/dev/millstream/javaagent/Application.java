@@ -16,18 +16,21 @@ import java.nio.file.StandardOpenOption;
 import java.util.concurrent.CountDownLatch;
 import jdk.jfr.Event;
 
-/** The program that tests start with the agent. It prints a line, then executes the commands of standard input and answers each. */
+/**
+ * The program that tests start with the agent. The program prints a line, then executes the commands on standard input and responds to each
+ * command.
+ */
 public final class Application {
-    /** The address of {@code slow}, of which no other connection is. */
+    /** The address that {@code slow} connects to. No other connection uses this address. */
     static final String REMOTE = "127.0.0.3";
 
-    /** More than the kernel queues for a connection. */
+    /** Exceeds the amount that the kernel queues for a connection. */
     private static final int SLOW_BYTES = 8 << 20;
     private static final long SLOW_MS = 150;
 
     private static volatile Object kept;
 
-    /** The clock when {@code main} was reached, and the time that its thread had waited for a CPU until then. */
+    /** The clock when {@code main} was reached, and the time that the main thread had waited for a CPU until then. */
     private static long reachedNs;
     private static long waitedNs;
 
@@ -60,7 +63,7 @@ public final class Application {
         }
     }
 
-    /** Returns the time that this thread has waited for a CPU: the second figure of schedstat. */
+    /** Returns the time that this thread has waited for a CPU, which is the second number in schedstat. */
     private static long waitedNs() throws IOException {
         return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[1]);
     }
@@ -92,7 +95,7 @@ public final class Application {
         return "done";
     }
 
-    /** Writes to a remote that reads after some time. */
+    /** Writes to a remote that reads after a delay. */
     private static void slow() throws Exception {
         try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getByName(REMOTE))) {
             Thread remote = new Thread(() -> readLate(server));
@@ -106,7 +109,7 @@ public final class Application {
 
     private static void readLate(ServerSocket server) {
         try (Socket connection = server.accept()) {
-            // The write has begun: it lasts as long as the pause.
+            // The write has begun, so it lasts as long as the pause.
             connection.getInputStream().read();
             Thread.sleep(SLOW_MS);
             connection.getInputStream().transferTo(OutputStream.nullOutputStream());

@@ -15,7 +15,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
-/** A JVM of the version that runs the test, which executes {@link Application}. */
+/** A JVM process that runs {@link Application}, in the same version as the test's JVM. */
 final class Child implements AutoCloseable {
     static final Path JAR = Path.of("target/millstream-javaagent.jar").toAbsolutePath();
 
@@ -34,11 +34,11 @@ final class Child implements AutoCloseable {
         errorReader.start();
     }
 
-    /** Starts a JVM with arguments and waits for its method main. */
+    /** Starts a JVM with arguments and waits until {@code main} runs. */
     static Child start(String... arguments) throws IOException {
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
         List<String> command = new ArrayList<>(List.of(java, "-XX:TieredStopAtLevel=1", "-XX:+EnableDynamicAgentLoading"));
-        // A killed JVM leaves the recorder's repository.
+        // A killed JVM leaves the recorder's repository in this folder.
         Path temporary = Files.createDirectories(Path.of("target/tmp").toAbsolutePath());
         command.add("-Djava.io.tmpdir=" + temporary);
         command.addAll(List.of("-cp", Path.of("target/test-classes").toAbsolutePath().toString()));
@@ -46,7 +46,7 @@ final class Child implements AutoCloseable {
         command.add(Application.class.getName());
         Child child = new Child(command);
         for (String line = child.answer(); !line.equals("main"); line = child.answer()) {
-            // The JVM itself prints when a recording starts.
+            // Skip the line that the JVM prints when a recording starts.
         }
         return child;
     }
@@ -64,7 +64,7 @@ final class Child implements AutoCloseable {
         try (BufferedReader reader = new BufferedReader(new InputStreamReader(process.getErrorStream(), StandardCharsets.UTF_8))) {
             reader.lines().forEach(errors::add);
         } catch (IOException | UncheckedIOException closed) {
-            // The process has ended.
+            // The process has exited.
         }
     }
 
@@ -72,7 +72,7 @@ final class Child implements AutoCloseable {
         return process.pid();
     }
 
-    /** Executes a command and returns the answer. */
+    /** Executes a command and returns the response. */
     String execute(String command) throws IOException {
         process.outputWriter(StandardCharsets.UTF_8).append(command).append('\n').flush();
         return answer();
@@ -84,7 +84,7 @@ final class Child implements AutoCloseable {
         return line;
     }
 
-    /** Ends the application and returns its exit code. */
+    /** Stops the application and returns its exit code. */
     int end() throws IOException, InterruptedException {
         process.outputWriter(StandardCharsets.UTF_8).close();
         assertTrue(process.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "the application does not end");
@@ -92,7 +92,7 @@ final class Child implements AutoCloseable {
         return process.exitValue();
     }
 
-    /** Returns the lines of the agent on standard error. */
+    /** Returns the agent's lines on standard error. */
     List<String> lines() {
         return errors.stream().filter(line -> line.startsWith("millstream-javaagent: ")).toList();
     }

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What happens in an application arrives. */
+/** Tests that an application's events arrive. */
 class EventsProcessTest {
     @TempDir
     Path dir;
@@ -107,7 +107,7 @@ class EventsProcessTest {
                 Child.await(type, () -> received.sum("jvm.exceptions", "exception.type=" + type) >= 300);
                 assertEquals(300, received.sum("jvm.exceptions", "exception.type=" + type));
             }
-            // A sample has the weight of what its thread has allocated since the last one, so the last bytes have none.
+            // A sample's weight is the allocation of its thread since the previous sample, so the last bytes are in no sample.
             Child.await("allocation", () -> answer(child, "allocate 50").equals("done")
                 && received.sum("jvm.allocation.bytes", "class=long[]|") > 100 << 20);
             Child.await("gc", () -> !received.points("jvm.gc.duration_ms", "jvm.gc.cause=System.gc()|").isEmpty());
@@ -122,7 +122,7 @@ class EventsProcessTest {
         try (Child child = Child.start(Child.agent(path, ""))) {
             received.awaitStart();
             child.execute("custom");
-            // The type is new to the agent, which looks for new ones from time to time.
+            // The event type is new to the agent, which looks for new types periodically.
             Child.await("disabled", () -> answer(child, "custom").equals("false"));
         }
     }

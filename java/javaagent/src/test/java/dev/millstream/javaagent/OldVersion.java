@@ -9,7 +9,7 @@ import java.util.jar.JarEntry;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
 
-/** An agent that pretends another version of Java. The option {@code -D} cannot: the JVM sets the property itself. */
+/** An agent that simulates another Java version. The {@code -D} option cannot do this, because the JVM sets the property itself. */
 public final class OldVersion {
     private OldVersion() {}
 
@@ -22,7 +22,7 @@ public final class OldVersion {
         System.setProperty("java.specification.version", version);
     }
 
-    /** Writes the jar of this agent, and returns the argument that loads it. */
+    /** Writes the jar of this agent. Returns the argument that loads the jar. */
     static String argument(Path jar, String version) throws IOException {
         Manifest manifest = new Manifest();
         manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");

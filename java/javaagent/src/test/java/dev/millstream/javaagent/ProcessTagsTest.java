@@ -10,7 +10,7 @@ import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The name of the service and the id of the container. */
+/** Tests the service name and the container id. */
 class ProcessTagsTest {
     private static final String ID = "0123456789abcdef".repeat(4);
 

@@ -4,7 +4,7 @@ import dev.millstream.client.FakeAgent;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** Reads what a fake agent has received. */
+/** Reads the data that a fake agent has received. */
 final class Received {
     private final FakeAgent agent;
 
@@ -12,12 +12,12 @@ final class Received {
         this.agent = agent;
     }
 
-    /** Waits until the events are recorded: all of them start together. */
+    /** Waits until events are recorded. All event types start together. */
     void awaitStart() throws InterruptedException {
         Child.await("the first metrics", () -> !points("jvm.cpu.user").isEmpty());
     }
 
-    /** Returns the points of a metric, or the log events of a name, whose tags contain a text. */
+    /** Returns the points of a metric, or the log events with a name, whose tags contain a text. */
     List<List<String>> points(String name, String tag) {
         return agent.points.stream().filter(point -> point.get(2).equals(name))
             .filter(point -> point.get(4).contains(tag)).toList();
@@ -43,7 +43,7 @@ final class Received {
         return point.get(0).equals("log");
     }
 
-    /** Returns a field of a log event, or an empty text. */
+    /** Returns a field of a log event, or an empty string. */
     static String field(List<String> log, String key) {
         for (int at = 6; at < log.size(); at += 2) {
             if (log.get(at).equals(key)) {

@@ -10,9 +10,9 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Faults of the receiver do not harm the application. */
+/** Tests that receiver faults do not harm the application. */
 class ReceiverProcessTest {
-    /** Maximum heap of an application with the agent, whose own part is negligible. */
+    /** Maximum heap of an application with the agent. The application's own share is negligible. */
     private static final long HEAP_BYTES_MAX = 20 << 20;
 
     @TempDir
@@ -46,7 +46,7 @@ class ReceiverProcessTest {
     void a_receiver_that_does_not_read_blocks_nothing() throws Exception {
         try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.NOTHING);
                 Child child = Child.start(Child.agent(path, ",threshold=0us,log_threshold=0us,stack=true,events=socket,cpu"))) {
-            // Far more points than the client's buffer and the kernel's have room for.
+            // Far more points than fit in the buffers of the client and the kernel.
             for (int round = 0; round < 10; round++) {
                 assertEquals("done", child.execute("write 20000"));
             }

@@ -12,12 +12,12 @@ import java.util.jar.JarFile;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Starts of the agent, where it can run and where it cannot. */
+/** Tests the start of the agent on JVMs where the agent can run and where it cannot. */
 class StartProcessTest {
     private static final int JAVA_8_MAJOR = 52;
     private static final int STARTS = 9;
 
-    /** Starts on a host so busy that none of the first was undisturbed. */
+    /** Maximum number of starts on a busy host, if all of the first starts were disturbed. */
     private static final int STARTS_MAX = 60;
 
     /** Generous bound for busy hosts; the goal is 60 ms. */
@@ -130,7 +130,7 @@ class StartProcessTest {
         }
     }
 
-    /** Returns the time until the method main runs, without what its thread waits for a CPU. Both processes have one clock. */
+    /** Returns the time until {@code main} runs, without its thread's wait for a CPU. Both processes use the same clock. */
     private long startMs(String... arguments) throws Exception {
         long start = System.nanoTime();
         try (Child child = Child.start(arguments)) {
@@ -142,7 +142,7 @@ class StartProcessTest {
 
     @Test
     void the_application_starts_about_as_fast_as_without() throws Exception {
-        // The fastest starts: on a busy host, other threads that main waits for wait for a CPU, too.
+        // Compare the fastest starts, because on a busy host, threads that main depends on also wait for a CPU.
         long without = Long.MAX_VALUE;
         long with = Long.MAX_VALUE;
         int starts = 0;
