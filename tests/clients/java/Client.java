@@ -3,9 +3,7 @@ import com.timgroup.statsd.NonBlockingStatsDClientBuilder;
 import com.timgroup.statsd.ServiceCheck;
 import com.timgroup.statsd.StatsDClient;
 
-/**
- * Sends the table of tests/clients with the java-dogstatsd-client library. Usage: Client ADDRESS
- */
+/** Sends the table of tests/clients with java-dogstatsd-client. Usage: Client ADDRESS */
 public final class Client {
     private static final long STAMP = 1700000000;
 

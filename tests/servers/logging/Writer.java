@@ -1,9 +1,7 @@
 import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.Logger;
 
-/**
- * Logs a number of numbered lines over a number of milliseconds, to the destinations in log4j2.xml.
- */
+/** Logs numbered lines over a number of milliseconds, to the destination in log4j2.xml. */
 class Writer {
     public static void main(String[] args) throws InterruptedException {
         int count = Integer.parseInt(args[0]);

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 
-/** An operator that does on each line that contains {@code bad} what its option {@code fault} says. */
+/** An operator that triggers the fault in its {@code fault} option for each line that contains {@code bad}. */
 public final class Faulty implements Operator {
     private String fault;
     private final List<Object> kept = new ArrayList<>();
@@ -46,7 +46,7 @@ public final class Faulty implements Operator {
         }
     }
 
-    /** Cannot be interrupted. */
+    /** Spins and cannot be interrupted. */
     private static void spin() {
         long end = System.nanoTime() + 600_000_000_000L;
         while (System.nanoTime() < end) {
@@ -54,13 +54,13 @@ public final class Faulty implements Operator {
         }
     }
 
-    /** Writes to address 0: ends the process. */
+    /** Ends the process by writing to address 0. */
     private static void crash() throws Exception {
         Class<?> type = Class.forName("sun.misc.Unsafe");
         type.getMethod("putAddress", long.class, long.class).invoke(unsafe(type), 0L, 0L);
     }
 
-    /** Takes memory outside of the heap, which the JVM does not limit. */
+    /** Allocates memory outside the heap, which the JVM does not limit. */
     private static void fill() throws Exception {
         Class<?> type = Class.forName("sun.misc.Unsafe");
         Method allocate = type.getMethod("allocateMemory", long.class);
@@ -71,7 +71,7 @@ public final class Faulty implements Operator {
         }
     }
 
-    /** Removes all operators without the agent's knowledge. */
+    /** Removes all operators without informing the agent. */
     private static void removeAll() throws Exception {
         ClassLoader loader = Operator.class.getClassLoader();
         Method remove = loader.loadClass("dev.millstream.operator.runtime.Bridge").getMethod("remove", int.class);
@@ -100,14 +100,14 @@ public final class Faulty implements Operator {
         }
     }
 
-    /** Keeps what it allocates. */
+    /** Allocates memory and keeps it. */
     private void leak() {
         while (true) {
             kept.add(new long[1 << 10]);
         }
     }
 
-    /** Makes a copy of this class. */
+    /** Defines a copy of this class. */
     private static Class<?> define() throws IOException {
         try (InputStream in = Faulty.class.getResourceAsStream("Faulty.class")) {
             return new Copies().define(in.readAllBytes());

@@ -9,13 +9,13 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 
-/** A collector that does what its option {@code fault} says. */
+/** A collector that triggers the fault in its {@code fault} option. */
 public final class FaultyCollector implements Collector {
     private String fault;
     private String file;
     private long calls;
 
-    /** Ends the process if there is a file with the name in property {@code broken}. */
+    /** Ends the process if the file in the {@code broken} property exists. */
     public FaultyCollector() throws Exception {
         String broken = System.getProperty("broken");
         if (broken != null && Files.exists(Path.of(broken))) {
@@ -52,25 +52,25 @@ public final class FaultyCollector implements Collector {
         }
     }
 
-    /** Ends at the end of the process only. */
+    /** Returns only when the process exits. */
     private static void ignoreInterrupts() {
         while (true) {
             try {
                 Thread.sleep(1000);
             } catch (InterruptedException ignored) {
-                // The test is about code that does this.
+                // The tests need code that ignores interrupts.
             }
         }
     }
 
-    /** The third call ends the process. */
+    /** Ends the process on the third call. */
     private void crash() throws Exception {
         if (calls >= 3) {
             writeToAddressZero();
         }
     }
 
-    /** Ends the process. */
+    /** Ends the process by writing to address 0. */
     private static void writeToAddressZero() throws Exception {
         Class<?> type = Class.forName("sun.misc.Unsafe");
         Field field = type.getDeclaredField("theUnsafe");
@@ -78,7 +78,7 @@ public final class FaultyCollector implements Collector {
         type.getMethod("putAddress", long.class, long.class).invoke(field.get(null), 0L, 0L);
     }
 
-    /** Numbers events, and notes in a file how many of this process the agent has taken. */
+    /** Numbers events, and records in a file how many events of this process the agent has accepted. */
     private void note(Events events) throws IOException {
         long process = ProcessHandle.current().pid();
         try (FileWriter notes = new FileWriter(file, true)) {
@@ -93,7 +93,7 @@ public final class FaultyCollector implements Collector {
         }
     }
 
-    /** Sends events without text, each on its own. */
+    /** Sends events without text, each in a separate chunk. */
     private static void addEmptyEvents(Events events) {
         while (true) {
             events.add("");
@@ -101,7 +101,7 @@ public final class FaultyCollector implements Collector {
         }
     }
 
-    /** Starts a program that ends much later, and sends its process id. */
+    /** Starts a program that exits much later, and sends its process id. */
     private static void startProgram(Events events) throws Exception {
         Process program = new ProcessBuilder("sleep", "600").inheritIO().start();
         events.add(Long.toString(program.pid()));

@@ -11,7 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** Does with each event what its message says. */
+/** Executes the command in each event's message. */
 public final class Commands implements Operator {
     private Map<String, Object> options = Map.of();
     private long rows;
@@ -47,7 +47,7 @@ public final class Commands implements Operator {
         }
     }
 
-    /** Fills most of the heap for a moment. */
+    /** Temporarily fills most of the heap. */
     private static void garbage() {
         List<byte[]> blocks = new ArrayList<>();
         for (int block = 0; block < 3_000; block++) {
@@ -82,7 +82,7 @@ public final class Commands implements Operator {
         }
     }
 
-    /** Uses the CPU until the thread has used it for so long, however many threads share it. */
+    /** Uses the CPU until the thread's CPU time reaches a value, regardless of the number of threads that share the CPU. */
     private static long burn(long endNs) {
         long value = 1;
         while (THREADS.getCurrentThreadCpuTime() < endNs) {
@@ -101,7 +101,7 @@ public final class Commands implements Operator {
         throw new IllegalArgumentException("undone");
     }
 
-    /** Writes to address 0: ends the process. */
+    /** Ends the process by writing to address 0. */
     private static void crash() throws Exception {
         Field field = Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe");
         field.setAccessible(true);
