@@ -2,14 +2,14 @@ package dev.millstream.collector;
 
 import java.util.Map;
 
-/** What a collector knows about its place. */
+/** The configuration and state of a collector. */
 public interface CollectorContext {
     /** Returns the id of the source in the agent's configuration. */
     String component();
 
-    /** Returns the option {@code options} of the source; it cannot be changed. */
+    /** Returns the {@code options} option of the source as an unmodifiable map. */
     Map<String, Object> options();
 
-    /** Returns what the collector keeps while it is registered, over its calls; empty after a restart of the agent. */
+    /** Returns a map that persists across calls while the collector is registered. The map is empty after an agent restart. */
     Map<String, Object> state();
 }

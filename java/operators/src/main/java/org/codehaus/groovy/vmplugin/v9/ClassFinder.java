@@ -5,16 +5,15 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Takes the place of Groovy's class of this name, which lists the classes of the JDK and of Groovy in the packages that a script sees
- * without an import.
+ * Replaces Groovy's class of the same name, which lists the JDK and Groovy classes in the packages that a script can use without an import.
  *
- * <p>The list takes 150 ms, at the first compilation and the first text with a value in it. It only saves the compiler a few attempts to
- * load a class: names that it does not contain are looked up.
+ * <p>Building the list takes 150 ms, at the first compilation and at the first string with an interpolated value. The list only saves the
+ * compiler a few attempts to load a class, because the compiler looks up names that the list does not contain.
  */
 public final class ClassFinder {
     private ClassFinder() {}
 
-    /** Returns no classes. */
+    /** Returns an empty map. */
     public static Map<String, Set<String>> find(URI root, String packageName, boolean isRecursive, boolean hasInnerClasses) {
         return Map.of();
     }
