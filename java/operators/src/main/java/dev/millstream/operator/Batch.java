@@ -6,7 +6,7 @@ public interface Batch extends Iterable<Row> {
     int size();
 
     /**
-     * Moves the row of this batch to an event, and returns it.
+     * Moves the batch's row to an event, and returns the row.
      *
      * @param index 0 to {@link #size()} - 1
      * @return always the same object

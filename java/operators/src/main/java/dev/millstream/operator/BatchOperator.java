@@ -1,12 +1,12 @@
 package dev.millstream.operator;
 
-/** Transforms many events at a time; otherwise like {@link Operator}. */
+/** Transforms many events at a time. Otherwise works like {@link Operator}. */
 public interface BatchOperator extends AutoCloseable {
     /**
      * Called once, before the first batch, on the thread that then calls {@link #process}.
      *
-     * @param context what the configuration says
-     * @throws Exception the operator is unusable: its events are treated as {@code on_error} says
+     * @param context the operator's configuration
+     * @throws Exception the operator is unusable, and {@code on_error} decides about its events
      */
     default void open(Context context) throws Exception {}
 
@@ -14,11 +14,11 @@ public interface BatchOperator extends AutoCloseable {
      * Transforms a batch.
      *
      * @param batch the events; valid only during this call
-     * @throws Exception every event of the batch stays as it was, and is treated as {@code on_error} says
+     * @throws Exception all events of the batch stay unchanged, and {@code on_error} decides about them
      */
     void process(Batch batch) throws Exception;
 
-    /** Called once the operator is removed or replaced. */
+    /** Called when the operator is removed or replaced. */
     @Override
     default void close() throws Exception {}
 }

@@ -2,11 +2,11 @@ package dev.millstream.operator;
 
 import java.util.Map;
 
-/** What an operator knows about its place. */
+/** The configuration of an operator. */
 public interface Context {
     /** Returns the id of the transform in the agent's configuration. */
     String component();
 
-    /** Returns the option {@code options} of the transform. */
+    /** Returns the {@code options} option of the transform. */
     Map<String, Object> options();
 }

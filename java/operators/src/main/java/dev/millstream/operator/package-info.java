@@ -1,2 +1,2 @@
-/** The API of operators: code in Java that transforms events inside the Millstream agent. */
+/** The API of operators: Java code that transforms events inside the Millstream agent. */
 package dev.millstream.operator;

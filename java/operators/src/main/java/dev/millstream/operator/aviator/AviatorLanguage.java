@@ -19,14 +19,14 @@ import java.util.regex.Pattern;
 /**
  * Rules in AviatorScript.
  *
- * <p>The variables of an expression are the fields of the event; {@code a.b} is an entry of a map. If the operator has an output field, it
- * takes the value. Otherwise false drops the event, true and nil leave it, and the entries of a map become fields.
+ * <p>The variables of an expression are the fields of the event; {@code a.b} is a map entry. If the operator has an output field, the field
+ * receives the expression's value. Otherwise, false drops the event, true and nil leave the event unchanged, and map entries become fields.
  */
 public final class AviatorLanguage implements Language {
     private static final Pattern STRING = Pattern.compile("'(?:\\\\.|[^'\\\\])*'|\"(?:\\\\.|[^\"\\\\])*\"|##[^\\n]*");
-    /** The way from a value to its class, and from there to anything. */
+    /** Properties that lead from a value to its class, and from there to any other class. */
     private static final Pattern REFLECTION = Pattern.compile("\\.\\s*(class|declaringClass|classLoader|module)\\b");
-    /** What begins the use of a feature that is not available; the first one is the one that was found. */
+    /** Keywords of unavailable features. The first match in a source is the keyword that Aviator has refused. */
     private static final Pattern KEYWORD = Pattern.compile("(?<![\\w.$])(?:new|use|try|throw)(?![\\w$])");
     private static final Pattern HIDDEN = Pattern.compile("#\\{[^}]*\\\\");
     private static final Pattern INTERPOLATED = Pattern.compile("#\\{([^}]+)}");
@@ -55,13 +55,13 @@ public final class AviatorLanguage implements Language {
         }
     }
 
-    /** Returns the refusal of a keyword, which Aviator refuses without a place. */
+    /** Returns the error for a keyword that Aviator refuses without a position. */
     private static CompileException unsupported(UnsupportedFeatureException failure, RuleSource source) {
         Matcher found = KEYWORD.matcher(code(source.text()));
         return found.find() ? refused("keyword " + found.group(), source, found.start()) : converted(failure, source);
     }
 
-    /** Returns the evaluator of the operator, which its rules share; it goes when they go. */
+    /** Returns the evaluator that the operator's rules share. The evaluator is garbage once its rules are garbage. */
     private synchronized AviatorEvaluatorInstance evaluator(OperatorSpec spec) {
         AviatorEvaluatorInstance evaluator = spec == lastSpec ? lastEvaluator.get() : null;
         if (evaluator == null) {
@@ -84,7 +84,7 @@ public final class AviatorLanguage implements Language {
         }
     }
 
-    /** Returns the text with spaces in place of strings and comments, unless expressions are interpolated into strings. */
+    /** Replaces strings and comments with spaces, unless the text interpolates expressions into strings. */
     private static String code(String text) {
         return text.contains("#{") ? text : STRING.matcher(text).replaceAll(match -> " ".repeat(match.group().length()));
     }

@@ -6,7 +6,7 @@ import dev.millstream.operator.runtime.Rule;
 import dev.millstream.operator.runtime.Texts;
 import java.util.Map;
 
-/** An expression for one worker, and what becomes of its value. */
+/** An expression for one worker. Applies the expression's value to the event. */
 final class AviatorRule implements Rule {
     private final Expression expression;
     private final String output;
@@ -15,7 +15,7 @@ final class AviatorRule implements Rule {
     /**
      * Creates the rule.
      *
-     * @param output the field that takes the value; null if the value decides what happens to the event
+     * @param output the field that receives the value; null if the value decides about the event
      */
     AviatorRule(Expression expression, String output) {
         this.expression = expression;
@@ -49,7 +49,7 @@ final class AviatorRule implements Rule {
         }
     }
 
-    /** Returns the value with integers as longs and other binary numbers as doubles. */
+    /** Converts integers to longs and floats to doubles. Returns other values unchanged. */
     private static Object normal(Object value) {
         if (value instanceof Integer || value instanceof Short || value instanceof Byte) {
             return ((Number) value).longValue();

@@ -29,13 +29,13 @@ final class CompiledExpression implements CompiledRule {
         return fields;
     }
 
-    /** Returns how many functions of the expression do nothing because they only print. */
+    /** Returns the number of function calls in the expression that do nothing because the functions only print. */
     @Override
     public int removedCalls() {
         return removedCalls;
     }
 
-    /** Returns 0: the language has no types to compile with. */
+    /** Returns 0, because the language has no static types. */
     @Override
     public int dynamicCalls() {
         return 0;

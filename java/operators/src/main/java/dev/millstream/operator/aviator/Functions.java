@@ -8,14 +8,14 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Checks the functions that an expression calls: Aviator itself finds out when it calls them. */
+/** Checks the functions that an expression calls. Aviator itself detects invalid functions only when it calls them. */
 final class Functions {
     private Functions() {}
 
     /**
-     * Refuses functions that do not exist, or that print and are not to be removed.
+     * Refuses functions that do not exist, and functions that print and are not removed.
      *
-     * @return how many do nothing because they only print
+     * @return the number of functions that do nothing because they only print
      */
     static int check(BaseExpression expression, AviatorEvaluatorInstance evaluator, RuleSource source, List<String> removed)
             throws CompileException {
@@ -30,7 +30,7 @@ final class Functions {
         return silent;
     }
 
-    /** Returns whether the name appears otherwise than in a call: as a parameter, which holds a function. */
+    /** Returns whether the name also appears outside a call, as a parameter that contains a function does. */
     private static boolean isVariable(String name, RuleSource source) {
         return Pattern.compile("(?<![\\w.])" + Pattern.quote(name) + "(?!\\s*\\()(?![\\w.])").matcher(source.text()).find();
     }

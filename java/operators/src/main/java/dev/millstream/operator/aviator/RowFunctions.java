@@ -10,7 +10,7 @@ import dev.millstream.operator.Row;
 import java.util.Map;
 import java.util.function.UnaryOperator;
 
-/** The functions that expressions have beside those of the language. */
+/** Functions that expressions can call in addition to the functions of the language. */
 final class RowFunctions {
     private RowFunctions() {}
 
@@ -52,7 +52,7 @@ final class RowFunctions {
         }
     }
 
-    /** A function from text to text; nil stays nil. */
+    /** A function that converts text to text. Nil stays nil. */
     static final class OfText extends AbstractFunction {
         private static final long serialVersionUID = 1;
 
@@ -76,7 +76,7 @@ final class RowFunctions {
         }
     }
 
-    /** A function that does nothing, in place of one that only prints. */
+    /** A function that does nothing. Replaces a function that only prints. */
     static final class Nothing extends AbstractVariadicFunction {
         private static final long serialVersionUID = 1;
 

@@ -8,18 +8,18 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The fields of an event as the variables of an expression: read when they are used, and never changed. What a script assigns is kept
- * beside them until the next event.
+ * The fields of an event as the variables of an expression. Fields are read when they are used, and are never changed. Values that a script
+ * assigns are kept separately until the next event.
  */
 final class RowVariables extends AbstractMap<String, Object> {
-    /** The name of the event itself, for functions; no script can write it. */
+    /** Name of the event itself, for functions. A script cannot use this name. */
     static final String ROW = " row";
     private static final Set<String> OF_EVERY_EVENT = Set.of("message", "timestamp", ROW);
 
     private final Map<String, Object> assigned = new HashMap<>();
     private Row row;
 
-    /** Begins another event. */
+    /** Moves to another event, and clears the assigned values. */
     void use(Row next) {
         row = next;
         if (!assigned.isEmpty()) {

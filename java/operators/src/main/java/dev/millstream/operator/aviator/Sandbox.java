@@ -8,13 +8,13 @@ import com.googlecode.aviator.Options;
 import java.util.List;
 import java.util.Locale;
 
-/** Creates evaluators that reach nothing but the event. */
+/** Creates evaluators that can access only the event. */
 final class Sandbox {
     /** Functions that only print. */
     static final List<String> PRINTING = List.of("println", "print", "p", "pst", "printStackTrace");
     /** Functions that compile code or read files. */
     private static final List<String> REFUSED = List.of("eval", "load", "require");
-    /** The most rounds of a loop: more than an event has elements. */
+    /** Maximum number of loop iterations, which exceeds the number of elements in an event. */
     private static final int LOOP_ROUNDS_MAX = 10_000;
 
     private Sandbox() {}
@@ -22,7 +22,7 @@ final class Sandbox {
     /**
      * Creates an evaluator.
      *
-     * @param timeoutMs the longest an evaluation may take; 0 for any time
+     * @param timeoutMs the maximum duration of an evaluation; 0 for no limit
      * @param silenced the functions that do nothing
      */
     static AviatorEvaluatorInstance evaluator(long timeoutMs, List<String> silenced) {
@@ -30,7 +30,7 @@ final class Sandbox {
         evaluator.enableSandboxMode();
         evaluator.disableFeature(Feature.Use);
         evaluator.disableFeature(Feature.StaticFields);
-        // A handler would catch the end of the time.
+        // An exception handler would catch the timeout.
         evaluator.disableFeature(Feature.ExceptionHandle);
         evaluator.setOption(Options.OPTIMIZE_LEVEL, AviatorEvaluator.EVAL);
         evaluator.setOption(Options.MAX_LOOP_COUNT, LOOP_ROUNDS_MAX);
