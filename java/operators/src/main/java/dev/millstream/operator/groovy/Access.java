@@ -9,7 +9,7 @@ import java.util.Map;
 import org.codehaus.groovy.runtime.InvokerHelper;
 import org.apache.groovy.util.BeanUtils;
 
-/** What compiled rules call for a property of an object whose type is known only when they run: mostly an entry of a map. */
+/** Property access for compiled rules if the object's type is known only at run time. Most of these objects are maps. */
 public final class Access {
     private Access() {}
 
@@ -76,7 +76,7 @@ public final class Access {
         return value;
     }
 
-    /** Calls a constructor whose arguments have types that are known only when the rule runs. */
+    /** Calls a constructor whose argument types are known only at run time. */
     public static Object construct(Object type, Object arguments) {
         return InvokerHelper.invokeConstructorOf((Class<?>) type, arguments);
     }
@@ -86,7 +86,7 @@ public final class Access {
         ((Map<Object, Object>) map).put(key, value);
     }
 
-    /** Returns whether the object is of a class that a rule declares. */
+    /** Returns whether a rule declares the object's class. */
     private static boolean owned(Object target) {
         return target.getClass().getClassLoader() instanceof RuleLoader;
     }

@@ -9,7 +9,7 @@ import org.codehaus.groovy.ast.ClassNode;
 import org.codehaus.groovy.ast.MethodNode;
 import org.codehaus.groovy.transform.stc.ExtensionMethodNode;
 
-/** Decides which classes and methods the rules of an operator may use: {@link Allowed}, and what its configuration adds. */
+/** Decides which classes and methods an operator's rules may use: the entries of {@link Allowed}, plus the entries in the configuration. */
 final class AllowList {
     private final Set<String> classes = new HashSet<>();
     private final Set<String> packages = new HashSet<>();
@@ -18,7 +18,7 @@ final class AllowList {
     /**
      * Creates the list.
      *
-     * @param more names of classes, or packages such as {@code java.text.*}
+     * @param more class names, or packages such as {@code java.text.*}
      */
     AllowList(List<String> more) {
         for (String entry : more) {
@@ -30,19 +30,19 @@ final class AllowList {
         }
     }
 
-    /** Adds the names of the methods of the classes that the configuration allows; a class that does not exist adds none. */
+    /** Adds the method names of the classes that the configuration allows. A class that does not exist adds no names. */
     AllowList withNamesFrom(ClassLoader loader) {
         for (String name : classes) {
             try {
                 AllowedNames.add(names, Class.forName(name, false, loader), this::type);
             } catch (ClassNotFoundException | LinkageError unknown) {
-                // The compiler says so where a rule uses the class.
+                // The compiler reports the error where a rule uses the class.
             }
         }
         return this;
     }
 
-    /** Returns whether a class may be named, and its public methods called. */
+    /** Returns whether rules may name a class and call its public methods. */
     boolean type(String name) {
         String outermost = AllowedNames.outermost(name);
         if (Allowed.CLASSES.contains(outermost) || classes.contains(outermost) || classes.contains(name)) {
@@ -52,7 +52,7 @@ final class AllowList {
         return dot > 0 && packages.contains(name.substring(0, dot));
     }
 
-    /** Like {@link #type(String)}; the classes of the rule itself, primitive types and arrays of allowed types are allowed too. */
+    /** Like {@link #type(String)}, but also allows the rule's own classes, primitive types and arrays of allowed types. */
     boolean type(ClassNode node) {
         ClassNode type = node;
         while (type.isArray()) {
@@ -62,15 +62,15 @@ final class AllowList {
         return ClassHelper.isPrimitiveType(target) || target.isPrimaryClassNode() || type(target.getName());
     }
 
-    /** Returns whether calls that are resolved at run time may have this name. */
+    /** Returns whether a call that is resolved at run time may have this name. */
     boolean name(String name) {
         return AllowedNames.common(name) || names.contains(name);
     }
 
     /**
-     * Returns whether a method may be called.
+     * Returns whether rules may call a method.
      *
-     * @param receiver the type of the object or class on which it is called
+     * @param receiver the type of the object or class on which the method is called
      */
     boolean method(MethodNode method, ClassNode receiver) {
         String name = method.getName();
@@ -90,12 +90,14 @@ final class AllowList {
         return method.isPublic() && declares(declaring, receiver) && type(method.getReturnType()) && !denied(declaring, name);
     }
 
-    /** Returns the class that declares an extension method; an empty name for any other method. */
+    /** Returns the name of the class that declares an extension method, or an empty name for any other method. */
     static String extensionClass(MethodNode method) {
         return method instanceof ExtensionMethodNode extension ? extension.getExtensionMethodNode().getDeclaringClass().getName() : "";
     }
 
-    /** Returns whether the class is allowed, or is the invisible superclass of an allowed one, such as that of StringBuilder. */
+    /**
+     * Returns whether the class is allowed, or is the non-public superclass of an allowed class, such as the superclass of StringBuilder.
+     */
     private boolean declares(ClassNode declaring, ClassNode receiver) {
         return type(declaring)
                 || (!Modifier.isPublic(declaring.getModifiers()) && type(receiver) && receiver.isDerivedFrom(declaring));

@@ -7,12 +7,12 @@ import java.util.Set;
 /**
  * The classes and methods that every rule may use, in one place.
  *
- * <p>A class belongs here if none of its methods reaches a file, a socket, a process, a thread, the class path or the state of the
- * process. Methods that return a class that is not listed cannot be called, so {@code getClass()}, {@code URI.toURL()} and
- * {@code spliterator()} need no entry in {@link #DENIED}.
+ * <p>A class belongs in this list if none of its methods reaches a file, a socket, a process, a thread, the class path or the state of the
+ * process. Methods that return an unlisted class cannot be called, so {@code getClass()}, {@code URI.toURL()} and {@code spliterator()}
+ * need no entry in {@link #DENIED}.
  */
 final class Allowed {
-    /** Classes by package. Their nested classes are allowed too. */
+    /** Classes by package. Their nested classes are allowed as well. */
     static final Set<String> CLASSES = names(
             "java.lang", """
             Object String CharSequence StringBuilder StringBuffer Character Boolean Byte Short Integer Long Float Double Number Math
@@ -73,7 +73,7 @@ final class Allowed {
             "dev.millstream.operator", "Row",
             "dev.millstream.collector", "CollectorContext CollectorStoppedException Events");
 
-    /** The classes of Groovy's own additions to the classes of Java. Not those for processes, files, sockets and threads. */
+    /** Classes with Groovy's additions to Java classes, except the additions to processes, files, sockets and threads. */
     static final Set<String> EXTENSIONS = Set.of(
             "org.codehaus.groovy.runtime.ArrayGroovyMethods",
             "org.codehaus.groovy.runtime.DefaultGroovyMethods",
@@ -93,27 +93,30 @@ final class Allowed {
             "java.util.Collection#parallelStream", "java.util.stream.BaseStream#parallel",
             "java.util.Locale#setDefault", "java.util.TimeZone#setDefault");
 
-    /** Names of methods that are refused in every class: they do so in Groovy's extensions, or call another method by its name. */
+    /**
+     * Method names that are refused in every class. Methods with these names do the same in Groovy's extensions, or call another method by
+     * name.
+     */
     static final Set<String> DENIED_NAMES = Set.of(
             "addShutdownHook", "dump", "getMetaClass", "getMetaPropertyValues", "getProperties", "getProperty", "hasProperty",
             "invokeMethod",
             "metaClass", "mixin", "newInstance", "print", "printf", "println", "respondsTo", "runAfter", "setMetaClass", "setProperty",
             "sleep", "use", "withTraits");
 
-    /** The class whose methods are refused unless {@link #CLOSURE_METHODS} has them. */
+    /** The class whose methods are refused unless {@link #CLOSURE_METHODS} contains them. */
     static final String CLOSURE = "groovy.lang.Closure";
 
-    /** The methods of a closure that a rule may call; the others change where it looks up names. */
+    /** The closure methods that a rule may call. The other methods change where a closure looks up names. */
     static final Set<String> CLOSURE_METHODS = Set.of(
             "call", "curry", "rcurry", "ncurry", "andThen", "andThenSelf", "compose", "composeSelf", "memoize", "memoizeAtMost",
             "leftShift", "rightShift", "trampoline", "isCase", "run", "getMaximumNumberOfParameters");
 
-    /** The functions of a rule. */
+    /** The functions that every rule has. */
     static final Set<String> SCRIPT_METHODS = Set.of("between", "drop", "emit");
 
     private Allowed() {}
 
-    /** Returns full names of classes. The arguments alternate: a package, and the names of its classes. */
+    /** Returns full class names. The arguments alternate between a package and the names of its classes. */
     private static Set<String> names(String... packagesAndNames) {
         Set<String> all = new HashSet<>();
         for (int at = 0; at < packagesAndNames.length; at += 2) {

@@ -6,9 +6,9 @@ import java.util.HashSet;
 import java.util.Set;
 import java.util.function.Predicate;
 
-/** The names of the methods of allowed classes. Rules ask for them when they run, so that they are found without the compiler. */
+/** Method names of allowed classes. Rules check these names at run time, so the names are collected without the compiler. */
 final class AllowedNames {
-    /** Not set by an initializer of the class, which would fail for the life of the process if a rule has filled the stack before. */
+    /** Not set by a static initializer: if a rule has filled the stack, the initializer would fail for the life of the process. */
     private static volatile Set<String> common;
 
     private AllowedNames() {}
@@ -23,7 +23,7 @@ final class AllowedNames {
         return names.contains(name);
     }
 
-    /** Returns the name of the class in which a class is declared. */
+    /** Returns the name of the outermost class that contains a class. */
     static String outermost(String name) {
         int dollar = name.indexOf('$');
         return dollar < 0 ? name : name.substring(0, dollar);
@@ -32,7 +32,7 @@ final class AllowedNames {
     /**
      * Adds the names of the methods of a class that rules may call.
      *
-     * @param isAllowed whether rules may use a class
+     * @param isAllowed returns whether rules may use a class
      */
     static void add(Set<String> all, Class<?> type, Predicate<String> isAllowed) {
         for (Method method : type.getMethods()) {
@@ -62,7 +62,7 @@ final class AllowedNames {
             Class<?> type = Class.forName(name, false, AllowedNames.class.getClassLoader());
             add(all, type, each -> Allowed.CLASSES.contains(outermost(each)));
         } catch (ClassNotFoundException absent) {
-            // Not in this version of Java, or a part of Groovy that is not here.
+            // The class is missing in this Java version, or is in a part of Groovy that is not included.
         }
     }
 

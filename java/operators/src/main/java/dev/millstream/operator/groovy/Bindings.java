@@ -8,7 +8,9 @@ import org.codehaus.groovy.ast.expr.Expression;
 import org.codehaus.groovy.ast.expr.VariableExpression;
 import org.codehaus.groovy.control.SourceUnit;
 
-/** Turns the variables of a collector, such as {@code events}, into calls of {@link CollectorScript}, so that their types are known. */
+/**
+ * Replaces a collector's variables, such as {@code events}, with calls of {@link CollectorScript}, so that the variables' types are known.
+ */
 final class Bindings extends ClassCodeExpressionTransformer {
     private static final Map<String, String> METHODS = Map.of(
             "events", "currentEvents", "context", "currentContext", "options", "currentOptions", "state", "currentState");
@@ -19,7 +21,7 @@ final class Bindings extends ClassCodeExpressionTransformer {
         this.compilation = compilation;
     }
 
-    /** Replaces them in the class of the script. */
+    /** Replaces the variables in the script's class. */
     void replace() {
         visitClass(compilation.script());
     }

@@ -18,7 +18,8 @@ import org.codehaus.groovy.ast.stmt.WhileStatement;
 /**
  * Removes statements that only print, log or walk the stack.
  *
- * <p>The whole statement goes, with its arguments: {@code println(row.count++)} counts nothing. A call whose value is used stays.
+ * <p>The whole statement is removed, including its arguments, so {@code println(row.count++)} does not increment the field. A call whose
+ * value is used stays.
  */
 final class CallRemover extends CodeVisitorSupport {
     private final Compilation compilation;
@@ -27,7 +28,7 @@ final class CallRemover extends CodeVisitorSupport {
         this.compilation = compilation;
     }
 
-    /** Removes them from all classes of the source. */
+    /** Removes the statements from all classes of the source. */
     void remove() {
         if (compilation.removed.isEmpty()) {
             return;

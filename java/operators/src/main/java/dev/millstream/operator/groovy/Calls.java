@@ -11,19 +11,19 @@ import org.codehaus.groovy.ast.expr.MethodCallExpression;
 import org.codehaus.groovy.ast.expr.VariableExpression;
 import org.codehaus.groovy.transform.stc.StaticTypesMarker;
 
-/** Creates the calls that the compiler adds to a rule. */
+/** Creates the calls that this package adds to a rule. */
 final class Calls {
-    /** The key of the mark that lets a call pass the safety check. */
+    /** Key of the mark with which a call passes the safety check. */
     private static final String GENERATED = "millstream.generated";
 
     private Calls() {}
 
-    /** Returns whether the compiler added this node. */
+    /** Returns whether this package has added the node. */
     static boolean generated(ASTNode node) {
         return node.getNodeMetaData(GENERATED) != null;
     }
 
-    /** Marks a node as added by the compiler, at the place of another. */
+    /** Marks a node as added by this package, with the source position of another node. */
     static <T extends Expression> T mark(T node, ASTNode at) {
         node.setSourcePosition(at);
         node.putNodeMetaData(GENERATED, Boolean.TRUE);
@@ -35,9 +35,9 @@ final class Calls {
         return ofScript(ScriptBase.class, "currentRow", at);
     }
 
-    /** Returns a call of a method without parameters of the superclass of the script. */
+    /** Returns a call of a parameterless method of the script's superclass. */
     static MethodCallExpression ofScript(Class<?> base, String method, ASTNode at) {
-        // Not THIS_EXPRESSION: the type checker would leave its marks on that one for all rules.
+        // Do not use THIS_EXPRESSION, because the type checker would leave marks on that shared node for all rules.
         VariableExpression self = new VariableExpression("this");
         MethodCallExpression call = new MethodCallExpression(self, method, new ArgumentListExpression());
         call.setImplicitThis(false);
@@ -46,17 +46,17 @@ final class Calls {
         return mark(call, at);
     }
 
-    /** Returns a call of a method of the event. */
+    /** Returns a call of a method on the event. */
     static MethodCallExpression onRow(ASTNode at, String method, Expression... arguments) {
         return call(row(at), method, at, arguments);
     }
 
-    /** Returns a call of a static method of a class of this package, which the type checker is yet to resolve. */
+    /** Returns a call of a static method of a class in this package. The type checker resolves the call later. */
     static MethodCallExpression helper(Class<?> owner, String method, ASTNode at, Expression... arguments) {
         return call(mark(new ClassExpression(ClassHelper.make(owner)), at), method, at, arguments);
     }
 
-    /** Like {@link #helper}, but of a method that takes and returns objects only, and that needs no type checker. */
+    /** Like {@link #helper}, for a method that takes and returns only objects. The call is resolved without the type checker. */
     static MethodCallExpression resolved(Class<?> owner, String method, ASTNode at, Expression... arguments) {
         MethodCallExpression call = helper(owner, method, at, arguments);
         MethodNode target = ClassHelper.make(owner).getMethod(method, objects(arguments.length));

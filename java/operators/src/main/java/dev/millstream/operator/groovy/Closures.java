@@ -4,11 +4,11 @@ import org.codehaus.groovy.ast.ClassCodeExpressionTransformer;
 import org.codehaus.groovy.ast.Parameter;
 import org.codehaus.groovy.ast.expr.ClosureExpression;
 
-/** Lets a transformer into a closure, which Groovy leaves out. */
+/** Applies a transformer to a closure, because Groovy's transformers skip closures. */
 final class Closures {
     private Closures() {}
 
-    /** Transforms the code of a closure and the defaults of its parameters. Returns the closure. */
+    /** Transforms a closure's code and parameter defaults. Returns the closure. */
     static ClosureExpression transformed(ClosureExpression closure, ClassCodeExpressionTransformer transformer) {
         if (closure.getParameters() != null) {
             for (Parameter parameter : closure.getParameters()) {

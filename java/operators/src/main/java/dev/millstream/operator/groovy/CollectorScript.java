@@ -9,7 +9,7 @@ import java.util.Map;
 import org.codehaus.groovy.runtime.InvokerHelper;
 import org.codehaus.groovy.runtime.InvokerInvocationException;
 
-/** The superclass of compiled collectors. A script may declare {@code void close()}, which is that of {@link Collector}. */
+/** The superclass of compiled collectors. A script may declare {@code void close()}, which implements the method of {@link Collector}. */
 public abstract class CollectorScript implements GroovyObject, Collector {
     private CollectorContext context;
     private Events events;
@@ -18,7 +18,7 @@ public abstract class CollectorScript implements GroovyObject, Collector {
     /** Creates the collector. */
     protected CollectorScript() {}
 
-    /** Runs the body of the script. */
+    /** Runs the script's body. */
     public abstract Object run() throws Exception;
 
     @Override
@@ -39,22 +39,22 @@ public abstract class CollectorScript implements GroovyObject, Collector {
         }
     }
 
-    /** Returns the events of the call; compiled collectors call it for {@code events}. */
+    /** Returns the events of the call. Compiled collectors call this method for {@code events}. */
     public final Events currentEvents() {
         return events;
     }
 
-    /** Returns what the collector knows about its place; compiled collectors call it for {@code context}. */
+    /** Returns the collector's context. Compiled collectors call this method for {@code context}. */
     public final CollectorContext currentContext() {
         return context;
     }
 
-    /** Returns the options; compiled collectors call it for {@code options}. */
+    /** Returns the options. Compiled collectors call this method for {@code options}. */
     public final Map<String, Object> currentOptions() {
         return context.options();
     }
 
-    /** Returns what is kept over calls; compiled collectors call it for {@code state}. */
+    /** Returns the state that persists across calls. Compiled collectors call this method for {@code state}. */
     public final Map<String, Object> currentState() {
         return context.state();
     }

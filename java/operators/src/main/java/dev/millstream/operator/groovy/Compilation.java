@@ -8,7 +8,7 @@ import org.codehaus.groovy.ast.ClassNode;
 import org.codehaus.groovy.ast.ModuleNode;
 import org.codehaus.groovy.control.SourceUnit;
 
-/** What the passes over the syntax tree of one rule share: the declarations that apply, and what they find. */
+/** Settings and results that the passes over one rule's syntax tree share. */
 final class Compilation {
     final SourceUnit source;
     final ScriptKind kind;
@@ -31,7 +31,7 @@ final class Compilation {
         this.typed = typed;
     }
 
-    /** Returns the class of the script; its other classes are those that it declares. */
+    /** Returns the script's class. The other classes of the module are declared by the script. */
     ClassNode script() {
         return source.getAST().getScriptClassDummy();
     }
@@ -40,12 +40,12 @@ final class Compilation {
         return source.getAST();
     }
 
-    /** Adds an error that no other way of compilation would avoid. */
+    /** Adds an error that compiling without types would not avoid. */
     void refuse(String message, ASTNode node) {
         source.getErrorCollector().addErrorAndContinue(new Refusal(message, node), source);
     }
 
-    /** Notes that the rule uses a field. */
+    /** Records that the rule uses a field. */
     void uses(String name) {
         if (!name.equals("message") && !name.equals("timestamp") && !name.startsWith("meta.")) {
             fields.add(name);

@@ -10,18 +10,18 @@ import org.codehaus.groovy.control.messages.SimpleMessage;
 import org.codehaus.groovy.control.messages.SyntaxErrorMessage;
 import org.codehaus.groovy.syntax.SyntaxException;
 
-/** Reads the errors of Groovy's compiler. */
+/** Extracts information from the errors of Groovy's compiler. */
 final class CompileErrors {
     private static final String TYPING = "[Static type checking]";
 
     private CompileErrors() {}
 
-    /** Returns whether all errors are those of Groovy. */
+    /** Returns whether Groovy, rather than this package, has reported all errors. */
     static boolean withoutRefusal(CompilationFailedException failure) {
         return failure instanceof MultipleCompilationErrorsException many && errors(many).stream().noneMatch(CompileErrors::isRefusal);
     }
 
-    /** Throws the lack of memory that has caused a failure, if one has: Java wraps it while it links a class. */
+    /** Throws the OutOfMemoryError that has caused a failure, if there is one. Java wraps this error while it links a class. */
     static void throwLackOfMemory(Throwable failure) {
         for (Throwable cause = failure.getCause(); cause != null; cause = cause.getCause()) {
             if (cause instanceof OutOfMemoryError error) {
@@ -33,7 +33,7 @@ final class CompileErrors {
     /** Returns the first refusal, or else the first error. */
     static CompileException convert(CompilationFailedException failure, String rule) {
         if (!(failure instanceof MultipleCompilationErrorsException many)) {
-            // The parser catches it, and says that parsing failed.
+            // The parser catches an OutOfMemoryError and reports that parsing failed.
             throwLackOfMemory(failure);
             return new CompileException(oneLine(failure.getMessage()), rule, 0, 0);
         }

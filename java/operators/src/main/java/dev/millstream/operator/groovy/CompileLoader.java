@@ -7,7 +7,7 @@ import java.util.Enumeration;
 import java.util.Set;
 import org.codehaus.groovy.control.CompilerConfiguration;
 
-/** Finds classes for the compiler. It has no sources, no transformations and no classes of its own, so that all rules share it. */
+/** Finds classes for the compiler. All rules can share a loader, because it contains no sources, no transformations and no classes. */
 final class CompileLoader extends GroovyClassLoader {
     static final CompilerConfiguration CONFIGURATION = configuration();
 

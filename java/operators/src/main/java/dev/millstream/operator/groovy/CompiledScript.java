@@ -3,20 +3,20 @@ package dev.millstream.operator.groovy;
 import java.util.List;
 
 /**
- * The classes of a script, which are not loaded yet, and what its compilation found.
+ * A script's classes, which are not loaded yet, and the results of the compilation.
  *
- * @param className the name of the class of the script itself
- * @param classes it, and those that it declares
- * @param fields the names of fields that appear in the source, each once
- * @param removedCalls the number of calls that were removed
- * @param dynamicCalls how many calls and accesses are resolved when they run
+ * @param className the name of the script's class
+ * @param classes the script's class, and the classes that the script declares
+ * @param fields the distinct field names in the source
+ * @param removedCalls the number of removed calls
+ * @param dynamicCalls the number of calls and accesses that are resolved at run time
  */
 record CompiledScript(String className, List<ClassFile> classes, List<String> fields, int removedCalls, int dynamicCalls) {
     /**
      * A class.
      *
-     * @param name its name
-     * @param bytes its class file
+     * @param name the class name
+     * @param bytes the class file
      */
     record ClassFile(String name, byte[] bytes) {}
 }

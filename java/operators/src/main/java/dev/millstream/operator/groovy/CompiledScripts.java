@@ -14,25 +14,26 @@ import java.util.List;
 import java.util.zip.CRC32;
 
 /**
- * Compiled scripts as text, which another process turns into classes without a compiler.
+ * Compiled scripts as text, which another process converts to classes without a compiler.
  *
- * <p>The text is Base64 of these values, in big-endian order. A name is its number of characters (int) and each of them (char).
+ * <p>The text is the Base64 encoding of these values, in big-endian order. A name consists of its number of characters (int) and the
+ * characters (char each).
  *
  * <ol>
- *   <li>{@link #FORMAT} (int), the checksum of all that follows (int), and the {@link ScriptKey} (long);
- *   <li>the name of the class of the script, and the numbers of removed and of dynamic calls (int each);
- *   <li>the number of fields (int), and the name of each;
- *   <li>the number of classes (int), and of each its name, its length in bytes (int) and its bytes.
+ *   <li>{@link #FORMAT} (int), the checksum of all following bytes (int), and the {@link ScriptKey} (long);
+ *   <li>the name of the script's class, and the numbers of removed and dynamic calls (int each);
+ *   <li>the number of fields (int), and the name of each field;
+ *   <li>the number of classes (int), and for each class its name, its length in bytes (int) and its bytes.
  * </ol>
  */
 final class CompiledScripts {
-    /** The version of the format. It begins with the letters MS, such that other data does not look like it. */
+    /** Version of the format. The number begins with the letters MS, so that other data is not mistaken for a script. */
     private static final int FORMAT = 0x4D53_0001;
     private static final int HEADER_BYTES = 2 * Integer.BYTES;
 
     private CompiledScripts() {}
 
-    /** Returns the text of a script. */
+    /** Returns a script as text. */
     static String write(CompiledScript script, long key) {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try (DataOutputStream out = new DataOutputStream(bytes)) {
@@ -63,16 +64,16 @@ final class CompiledScripts {
         }
     }
 
-    /** Writes a name; {@code writeUTF} would refuse one of more than 64 KiB. */
+    /** Writes a name. {@code writeUTF} would refuse a name of more than 64 KiB. */
     private static void writeName(DataOutputStream out, String name) throws IOException {
         out.writeInt(name.length());
         out.writeChars(name);
     }
 
     /**
-     * Returns the script of a text.
+     * Returns the script in a text.
      *
-     * @return null if there is no text, if it is damaged, or if it belongs to another key or format
+     * @return null if there is no text, if the text is damaged, or if the text belongs to another key or format
      */
     static CompiledScript read(String text, long key) {
         if (text == null) {
@@ -100,7 +101,7 @@ final class CompiledScripts {
         return (int) checksum.getValue();
     }
 
-    /** Reads what the checksum has proved to be whole. */
+    /** Reads a script whose checksum is correct. */
     private static CompiledScript readScript(byte[] blob) throws IOException {
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(blob));
         in.skipNBytes(HEADER_BYTES + Long.BYTES);

@@ -8,11 +8,11 @@ import org.codehaus.groovy.ast.expr.PropertyExpression;
 import org.codehaus.groovy.ast.expr.VariableExpression;
 import org.codehaus.groovy.syntax.Types;
 
-/** Copies expressions that can be evaluated twice: {@code a.b += c} becomes {@code a.b = a.b + c}. */
+/** Copies expressions that can be evaluated twice, so that {@code a.b += c} becomes {@code a.b = a.b + c}. */
 final class Copies {
     private Copies() {}
 
-    /** Returns a copy; null if a second evaluation could have an effect. */
+    /** Returns a copy, or null if a second evaluation could have an effect. */
     static Expression of(Expression original) {
         Expression copy = copy(original);
         if (copy != null) {

@@ -12,7 +12,7 @@ import org.codehaus.groovy.ast.expr.VariableExpression;
 import org.codehaus.groovy.control.SourceUnit;
 import org.codehaus.groovy.syntax.Types;
 
-/** Sends the properties and elements of a rule that is compiled without types through {@link Access} and {@link Operators}. */
+/** Routes the property and element accesses of a rule without types through {@link Access} and {@link Operators}. */
 final class DynamicTransformer extends ClassCodeExpressionTransformer {
     private final Compilation compilation;
 
@@ -20,7 +20,7 @@ final class DynamicTransformer extends ClassCodeExpressionTransformer {
         this.compilation = compilation;
     }
 
-    /** Replaces them in all classes of the source. */
+    /** Replaces the accesses in all classes of the source. */
     void replace() {
         for (ClassNode node : compilation.module().getClasses()) {
             visitClass(node);

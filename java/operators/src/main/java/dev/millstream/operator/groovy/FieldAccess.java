@@ -25,8 +25,8 @@ import org.codehaus.groovy.syntax.TokenUtil;
 import org.codehaus.groovy.syntax.Types;
 
 /**
- * Turns {@code row.NAME} and {@code row[NAME]} into calls of {@link dev.millstream.operator.Row} and {@link Fields}, so that the type
- * checker sees the declared types of fields. Compound assignments become simple ones.
+ * Replaces {@code row.NAME} and {@code row[NAME]} with calls of {@link dev.millstream.operator.Row} and {@link Fields}, so that the type
+ * checker sees the fields' declared types. Compound assignments become simple assignments.
  */
 final class FieldAccess extends ClassCodeExpressionTransformer {
     private static final Map<String, String> READERS =
@@ -39,7 +39,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         this.compilation = compilation;
     }
 
-    /** Replaces them in the class of the script. */
+    /** Replaces the accesses in the script's class. */
     void replace() {
         visitClass(compilation.script());
     }
@@ -80,7 +80,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
                 && variable.getAccessedVariable() instanceof DynamicVariable;
     }
 
-    /** Returns the name in an access to a field of the event, which may be computed; null if the expression is something else. */
+    /** Returns the name in an access to an event field, which may be computed; null if the expression is something else. */
     private static Expression fieldName(Expression expression) {
         if (expression instanceof PropertyExpression property && !(expression instanceof AttributeExpression)
                 && isRow(property.getObjectExpression()) && !property.isSpreadSafe()) {
@@ -117,7 +117,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         } else {
             field = transform(name);
         }
-        // What may be null has no primitive type, although the type checker gives it the one of the method.
+        // A value that may be null has no primitive type, although the type checker assigns the method's primitive type to it.
         boolean hasType = compilation.typed && !SafeNavigation.isIn(value);
         return Calls.helper(Fields.class, hasType ? "set" : "assign", at, Calls.row(at), field, transform(value));
     }
@@ -172,7 +172,10 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         return Calls.helper(Fields.class, "first", postfix, before, step);
     }
 
-    /** Returns {@code target = target.next()}, or {@code target + 1} for a declared number; null for a plain variable. */
+    /**
+     * Returns {@code target = target.next()}, or {@code target + 1} for a declared number; null for a plain variable, or if evaluating the
+     * target twice could have an effect.
+     */
     private Expression step(Expression target, boolean up, ASTNode at) {
         Expression before = target instanceof VariableExpression ? null : Copies.of(target);
         if (before == null) {
@@ -199,7 +202,7 @@ final class FieldAccess extends ClassCodeExpressionTransformer {
         return type.equals("int") || type.equals("float");
     }
 
-    /** Returns whether the call is {@code row.set(name, value)}, which has a way for every type of value. */
+    /** Returns whether the call is {@code row.set(name, value)}, which accepts every type of value. */
     private static boolean isSet(MethodCallExpression call) {
         return isRow(call.getObjectExpression()) && "set".equals(call.getMethodAsString())
                 && call.getArguments() instanceof TupleExpression arguments && arguments.getExpressions().size() == 2;

@@ -7,7 +7,7 @@ import java.time.Instant;
 import java.util.Collection;
 import java.util.Map;
 
-/** What compiled rules call to read and set fields. A field of a declared type that has a value of another type is an error. */
+/** Methods that compiled rules call to read and set fields. Reading a declared field throws if the value has another type. */
 public final class Fields {
     private static final int SHOWN_LENGTH = 40;
 
@@ -38,7 +38,7 @@ public final class Fields {
         throw mismatch(name, "int", value);
     }
 
-    /** Reads a field that is declared as {@code float}; integers are converted. */
+    /** Reads a field that is declared as {@code float}. Integers are converted. */
     public static Double number(Row row, String name) {
         Object value = row.get(name);
         if (value == null || value instanceof Double) {
@@ -68,18 +68,18 @@ public final class Fields {
         throw mismatch(name, "time", value);
     }
 
-    /** Reads a field whose name is computed; there is none without a name. */
+    /** Reads a field whose name is computed. Returns null if the name is null. */
     public static Object get(Row row, Object name) {
         return name == null ? null : row.get(name.toString());
     }
 
-    /** Sets a field. Returns the value, which is that of the assignment. */
+    /** Sets a field. Returns the value, which is the value of the assignment. */
     public static <T> T set(Row row, Object name, T value) {
         row.set(Texts.name(name), value);
         return value;
     }
 
-    /** Like {@link #set(Row, Object, Object)}, for rules without types: Groovy would take a decimal for a double. */
+    /** Like {@link #set(Row, Object, Object)}, for rules without types, where Groovy would convert a decimal to a double. */
     public static Object assign(Row row, Object name, Object value) {
         row.set(Texts.name(name), value);
         return value;
@@ -109,7 +109,7 @@ public final class Fields {
         return value;
     }
 
-    /** Returns the first value, after the second was computed: {@code row.n++} reads the field before it sets it. */
+    /** Returns the first value after the second was computed, because {@code row.n++} reads the field before it sets the field. */
     public static <T> T first(T before, Object after) {
         return before;
     }
@@ -118,7 +118,7 @@ public final class Fields {
         return new IllegalArgumentException("field " + name + ": expected " + expected + ", found " + shown(value));
     }
 
-    /** Returns the type and the value, as one reads it in an error. */
+    /** Formats the type and the value for an error message. */
     private static String shown(Object value) {
         String cut = cut(value);
         return value instanceof String ? "text \"" + cut + '"' : kind(value) + ' ' + cut;

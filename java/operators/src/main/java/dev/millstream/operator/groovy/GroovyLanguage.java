@@ -14,11 +14,11 @@ import java.util.List;
 /**
  * Rules and collectors in Groovy.
  *
- * <p>A rule is the body of a script: {@code row.level = row.level.toUpperCase()}. It is compiled statically as far as types are known, and
- * without types if the type checker cannot follow it. {@link Allowed} says what it may use.
+ * <p>A rule is the body of a script, such as {@code row.level = row.level.toUpperCase()}. A rule is compiled statically as far as types are
+ * known, and without types if the type checker cannot handle the rule. {@link Allowed} lists the classes and methods that a rule may use.
  *
- * <p>A script that comes with what an earlier registration compiled is not compiled again. {@link ScriptCompilers} refers to the compiler,
- * this class must not: loading it takes most of the time until the first rule of a process runs.
+ * <p>A script that includes the result of an earlier compilation is not recompiled. {@link ScriptCompilers} refers to the compiler. This
+ * class must not, because loading the compiler takes most of the time until the first rule of a process runs.
  */
 public final class GroovyLanguage implements Language, CollectorLanguage {
     /** Creates the language. */
@@ -37,25 +37,28 @@ public final class GroovyLanguage implements Language, CollectorLanguage {
     }
 
     /**
-     * Makes a rule or a collector.
+     * Creates a rule or a collector.
      *
-     * @param <T> which of them
+     * @param <T> the created type
      */
     private interface Maker<T> {
-        /** Makes it of its class; the text of {@link CompiledScripts} is null if the specification does not ask for it. */
+        /**
+         * Creates the rule or collector from its class. {@code compiled} is the text from {@link CompiledScripts}, or null if the
+         * specification does not request the text.
+         */
         T make(Class<?> type, CompiledScript script, String compiled) throws ReflectiveOperationException;
     }
 
     /**
-     * A script that is to be registered.
+     * A script to register.
      *
-     * @param jars the paths of its jars
-     * @param loader finds the classes of its jars; null if it has none
+     * @param jars the paths of the script's jars
+     * @param loader finds the classes in the script's jars; null if the script has no jars
      */
     private record Request(ScriptKind kind, RuleSource source, OperatorSpec spec, List<String> jars, ClassLoader loader) {
         <T> T load(Maker<T> maker) throws CompileException {
             GroovyRuntime.initialize();
-            // Before the compilation: a jar that is replaced meanwhile changes the next key.
+            // Compute the key before the compilation, so that a jar that is replaced in the meantime changes the next key.
             long key = ScriptKey.of(kind, source, spec, jars);
             T known = loadCompiled(key, maker);
             if (known != null) {
@@ -72,13 +75,13 @@ public final class GroovyLanguage implements Language, CollectorLanguage {
             }
         }
 
-        /** Returns what an earlier registration compiled; null if the script has to be compiled. */
+        /** Returns the result of an earlier compilation, or null if the script must be compiled. */
         private <T> T loadCompiled(long key, Maker<T> maker) {
             CompiledScript script = CompiledScripts.read(source.compiled(), key);
             try {
                 return script == null ? null : define(script, spec.keepsCompiled() ? source.compiled() : null, maker);
             } catch (ReflectiveOperationException | LinkageError failure) {
-                // Compiling it again may say what is wrong.
+                // Recompiling the script may reveal the cause.
                 return null;
             }
         }

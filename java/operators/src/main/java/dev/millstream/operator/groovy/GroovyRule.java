@@ -16,9 +16,9 @@ final class GroovyRule implements CompiledRule {
     private String compiled;
 
     /**
-     * Creates it.
+     * Creates the rule.
      *
-     * @param compiled the text of {@link CompiledScripts}; null if the specification does not ask for it
+     * @param compiled the text from {@link CompiledScripts}; null if the specification does not request it
      */
     GroovyRule(Class<?> type, CompiledScript script, String compiled) throws NoSuchMethodException {
         this.type = type;

@@ -12,20 +12,20 @@ import org.codehaus.groovy.runtime.typehandling.NumberMath;
 import org.codehaus.groovy.vmplugin.v8.IndyInterface;
 
 /**
- * Initializes the parts of Groovy that scripts use when they run.
+ * Initializes the parts of Groovy that scripts use at run time.
  *
- * <p>That takes some 200 ms in a new process. During a call it would count as time of an event, and a call that is interrupted or fills the
- * stack would leave classes that are unusable for the life of the process.
+ * <p>Initialization takes about 200 ms in a new process. During a call, this time would count as time for an event, and a call that is
+ * interrupted or fills the stack would leave classes that are unusable for the life of the process.
  */
 final class GroovyRuntime {
-    /** Meta classes, the formats of values, and the calls of scripts without types, with what each of them initializes in turn. */
+    /** Classes for meta classes, value formats, and calls in scripts without types. Each class also initializes other classes. */
     private static final List<Class<?>> CLASSES = List.of(
             InvokerHelper.class, FormatHelper.class, IndyInterface.class, ScriptBytecodeAdapter.class, DefaultGroovyMethods.class,
             StringGroovyMethods.class, NumberMath.class, Closure.class);
 
     private GroovyRuntime() {}
 
-    /** Initializes them; does nothing if they are. */
+    /** Initializes the classes. Does nothing if they are already initialized. */
     static void initialize() {
         try {
             for (Class<?> each : CLASSES) {

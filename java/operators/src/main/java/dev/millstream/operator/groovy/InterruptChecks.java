@@ -14,7 +14,7 @@ import org.codehaus.groovy.ast.stmt.Statement;
 import org.codehaus.groovy.ast.stmt.WhileStatement;
 import org.codehaus.groovy.control.SourceUnit;
 
-/** Adds a check for an interrupt to the start of every loop, closure, method and catch block, such that no rule runs for ever. */
+/** Adds an interrupt check to the start of every loop, closure, method and catch block, so that no rule runs forever. */
 final class InterruptChecks extends ClassCodeVisitorSupport {
     private final Compilation compilation;
 

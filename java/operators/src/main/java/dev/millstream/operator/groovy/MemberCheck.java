@@ -13,9 +13,9 @@ import org.codehaus.groovy.transform.stc.StaticTypeCheckingSupport;
 
 /** Decides whether the methods and properties that a rule names are allowed, as far as their types are known. */
 final class MemberCheck {
-    /** Properties that every object has, and that lead to its class. */
+    /** Properties that every object has and that lead to the object's class. */
     private static final Set<String> DENIED_PROPERTIES = Set.of("class", "metaClass");
-    /** Names that are operators; called by name they would read any property. */
+    /** Names of operators. If called by name, they would read any property. */
     private static final Set<String> OPERATOR_NAMES = Set.of("getAt", "putAt");
 
     private final Compilation compilation;
@@ -24,7 +24,7 @@ final class MemberCheck {
         this.compilation = compilation;
     }
 
-    /** Returns whether a call of this name may be resolved when the rule runs. */
+    /** Returns whether a call with this name may be resolved at run time. */
     boolean dynamicName(String name) {
         if (OPERATOR_NAMES.contains(name)) {
             return false;
@@ -32,7 +32,7 @@ final class MemberCheck {
         return compilation.allowed.name(name) || declaredInRule(name);
     }
 
-    /** Returns whether a class of the rule has a method of this name. */
+    /** Returns whether a class in the rule has a method with this name. */
     private boolean declaredInRule(String name) {
         for (ClassNode node : compilation.module().getClasses()) {
             if (!node.getDeclaredMethods(name).isEmpty() && !Allowed.DENIED_NAMES.contains(name)) {
@@ -42,14 +42,17 @@ final class MemberCheck {
         return false;
     }
 
-    /** Returns whether the rule may call a function of this name: its own, one of every rule, or a closure in a variable of the rule. */
+    /**
+     * Returns whether the rule may call a function with this name: a function in the rule, a function that every rule has, or a closure in
+     * a variable of the rule.
+     */
     boolean function(ClassNode owner, String name) {
         ClassNode script = compilation.script();
         return script.getDeclaredField(name) != null || methodOf(script, name)
                 || (owner != script && owner.redirect().isPrimaryClassNode() && methodOf(owner, name));
     }
 
-    /** Returns whether a class has an allowed method of this name, of its own or by an extension. */
+    /** Returns whether a class has an allowed method with this name, either declared or added by an extension. */
     boolean methodOf(ClassNode type, String name) {
         for (MethodNode method : methods(type, name)) {
             if (compilation.allowed.method(method, type)) {
@@ -59,17 +62,17 @@ final class MemberCheck {
         return false;
     }
 
-    /** Returns whether a resolved method may be called. */
+    /** Returns whether a rule may call a resolved method. */
     boolean target(MethodNode method, ClassNode receiver) {
         return operator(method) || compilation.allowed.method(method, receiver);
     }
 
-    /** Returns whether the method is one of {@link Operators}, which resolves it when the rule runs. */
+    /** Returns whether the method is a method of {@link Operators}, which resolves the operation at run time. */
     static boolean operator(MethodNode method) {
         return AllowList.extensionClass(method).equals(Operators.class.getName());
     }
 
-    /** Returns whether {@code Type.name} is a constant, a static property or an entry of the rule's own class. */
+    /** Returns whether {@code Type.name} is a constant, an allowed static property, or a static field of a class in the rule. */
     boolean staticProperty(ClassNode type, String name) {
         if (DENIED_PROPERTIES.contains(name)) {
             return false;
@@ -83,7 +86,7 @@ final class MemberCheck {
         return !accessors.isEmpty() && allAllowed(accessors, type);
     }
 
-    /** Returns whether {@code object.name} may be read and set, where the object is of a known type. */
+    /** Returns whether {@code object.name} may be read and set if the object's type is known. */
     boolean property(ClassNode type, String name) {
         if (DENIED_PROPERTIES.contains(name)) {
             return false;
@@ -102,7 +105,7 @@ final class MemberCheck {
         return allAllowed(accessors, type);
     }
 
-    /** Returns whether the property is one of the elements of a collection. */
+    /** Returns whether the property is an allowed property of a collection's elements. */
     private boolean elementProperty(ClassNode type, String name) {
         boolean collection = type.isArray()
                 || StaticTypeCheckingSupport.implementsInterfaceOrIsSubclassOf(type, ClassHelper.ITERABLE_TYPE);

@@ -20,8 +20,8 @@ import org.codehaus.groovy.syntax.Token;
 import org.codehaus.groovy.syntax.Types;
 
 /**
- * Turns {@code def (a, b) = list} into {@code def t = list; def (a, b) = [t[0], t[1]]}: the type checker takes only lists whose elements it
- * sees.
+ * Replaces {@code def (a, b) = list} with {@code def t = list; def (a, b) = [t[0], t[1]]}, because the type checker accepts only lists
+ * whose elements are visible.
  */
 final class MultipleAssignments extends ClassCodeVisitorSupport {
     private final Compilation compilation;
@@ -31,7 +31,7 @@ final class MultipleAssignments extends ClassCodeVisitorSupport {
         this.compilation = compilation;
     }
 
-    /** Replaces them in all classes of the source. */
+    /** Replaces the assignments in all classes of the source. */
     void replace() {
         for (ClassNode node : compilation.module().getClasses()) {
             visitClass(node);
@@ -53,14 +53,14 @@ final class MultipleAssignments extends ClassCodeVisitorSupport {
         block.getStatements().addAll(statements);
     }
 
-    /** Returns the assignment in a statement if it is one of several variables from one object. */
+    /** Returns the assignment in a statement if it assigns one object to several variables; otherwise null. */
     private static BinaryExpression assignment(Statement statement) {
         return statement instanceof ExpressionStatement simple && simple.getExpression() instanceof BinaryExpression binary
                 && binary.getOperation().getType() == Types.EQUAL && binary.getLeftExpression() instanceof TupleExpression
                 && !(binary.getRightExpression() instanceof ListExpression) ? binary : null;
     }
 
-    /** Lets the assignment take elements of a new variable. Returns the declaration of that variable. */
+    /** Changes the assignment to use elements of a new variable. Returns the declaration of the variable. */
     private Statement split(BinaryExpression assignment) {
         Expression right = assignment.getRightExpression();
         Token equal = Token.newSymbol(Types.EQUAL, assignment.getLineNumber(), assignment.getColumnNumber());

@@ -11,8 +11,8 @@ import org.codehaus.groovy.runtime.StringGroovyMethods;
 import org.codehaus.groovy.runtime.typehandling.NumberMath;
 
 /**
- * What compiled rules call for an operator if the type of an operand is known only when they run. Numbers and text take a short way, all
- * else goes through Groovy's method of the operator.
+ * Operators for compiled rules if an operand's type is known only at run time. Numbers and text take a fast path. All other types use
+ * Groovy's method for the operator.
  */
 public final class Operators {
     private Operators() {}
@@ -135,12 +135,12 @@ public final class Operators {
         return !isCase(left, right);
     }
 
-    /** Computes the value after {@code value++}. */
+    /** Computes the value that {@code value++} assigns. */
     public static Object next(Object value) {
         return value instanceof Long number ? (Object) (number + 1) : other(value, "next");
     }
 
-    /** Computes the value after {@code value--}. */
+    /** Computes the value that {@code value--} assigns. */
     public static Object previous(Object value) {
         return value instanceof Long number ? (Object) (number - 1) : other(value, "previous");
     }
@@ -160,7 +160,7 @@ public final class Operators {
         return InvokerHelper.bitwiseNegate(value);
     }
 
-    /** Computes {@code target[key]}. A text as the key of anything but a map is the name of a property. */
+    /** Computes {@code target[key]}. If the target is not a map, a text key is the name of a property. */
     public static Object getAt(Object target, Object key) {
         if (target instanceof Map<?, ?> map) {
             return map.get(mapKey(key));
@@ -191,7 +191,7 @@ public final class Operators {
         return value;
     }
 
-    /** Returns what a loop over the object visits. */
+    /** Returns the elements that a loop over the object visits. */
     @SuppressWarnings("unchecked")
     static Iterable<?> elements(Object target) {
         if (target instanceof Collection<?> collection) {

@@ -25,13 +25,13 @@ import org.codehaus.groovy.syntax.Types;
 import org.objectweb.asm.Opcodes;
 
 /**
- * Compiles constant regular expressions once, into static fields of the class of the rule.
+ * Compiles constant regular expressions once, into static fields of the rule's class.
  *
- * <p>Groovy's methods for regular expressions take a {@link Pattern} in place of a string. {@code split} has {@link Patterns}.
+ * <p>Groovy's methods for regular expressions accept a {@link Pattern} in place of a string. {@link Patterns} replaces {@code split}.
  */
 final class PatternConstants extends ClassCodeExpressionTransformer {
     private static final Set<String> FIRST_ARGUMENT = Set.of("matches", "replaceAll", "replaceFirst", "find", "findAll", "eachMatch");
-    /** Characters that mean something in a regular expression: without them, String.split needs no pattern. */
+    /** Special characters in regular expressions. Without them, String.split needs no pattern. */
     private static final Pattern SPECIAL = Pattern.compile("[.$|()\\[{^?*+\\\\]");
 
     private final Compilation compilation;
@@ -41,7 +41,7 @@ final class PatternConstants extends ClassCodeExpressionTransformer {
         this.compilation = compilation;
     }
 
-    /** Replaces them in all classes of the source. */
+    /** Replaces the expressions in all classes of the source. */
     void replace() {
         for (ClassNode node : List.copyOf(compilation.module().getClasses())) {
             visitClass(node);

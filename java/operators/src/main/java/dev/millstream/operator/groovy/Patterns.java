@@ -2,7 +2,7 @@ package dev.millstream.operator.groovy;
 
 import java.util.regex.Pattern;
 
-/** What compiled rules call for a regular expression that is compiled once. */
+/** Methods that compiled rules call with a regular expression that is compiled once. */
 public final class Patterns {
     private Patterns() {}
 

@@ -11,7 +11,7 @@ import org.codehaus.groovy.ast.stmt.CaseStatement;
 import org.codehaus.groovy.control.SourceUnit;
 import org.codehaus.groovy.syntax.Types;
 
-/** Replaces ranges of which only the bounds matter by {@link Within}. */
+/** Replaces ranges with {@link Within} if only the bounds of a range matter. */
 final class Ranges extends ClassCodeExpressionTransformer {
     private final Compilation compilation;
 
@@ -19,7 +19,7 @@ final class Ranges extends ClassCodeExpressionTransformer {
         this.compilation = compilation;
     }
 
-    /** Replaces them in the class of the script. */
+    /** Replaces the ranges in the script's class. */
     void replace() {
         visitClass(compilation.script());
     }

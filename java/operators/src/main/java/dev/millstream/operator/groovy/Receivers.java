@@ -9,8 +9,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The second line of defense after the compile-time check of names: objects whose properties are never resolved at run time, whatever
- * the name. A rule can hold such an object only if a class that the configuration allows returned it.
+ * A second check after the name check at compile time. It refuses objects whose properties must never be resolved at run time, regardless
+ * of the name. A rule can hold such an object only if a class that the configuration allows has returned the object.
  */
 final class Receivers {
     private static final Set<String> REFUSED_PACKAGES = Set.of(
@@ -26,7 +26,7 @@ final class Receivers {
 
     private Receivers() {}
 
-    /** Throws if the properties of an object must not be resolved at run time. */
+    /** Throws if the object's properties must not be resolved at run time. */
     static void check(Object target, String property) {
         if (property.equals("class") || property.equals("metaClass") || !ALLOWED.get(target.getClass())) {
             throw new IllegalArgumentException(

@@ -3,7 +3,7 @@ package dev.millstream.operator.groovy;
 import org.codehaus.groovy.ast.ASTNode;
 import org.codehaus.groovy.syntax.SyntaxException;
 
-/** An error that this package found, not Groovy: no other way of compilation avoids it. */
+/** An error from this package rather than from Groovy. Compiling without types does not avoid this error. */
 final class Refusal extends SyntaxException {
     private static final long serialVersionUID = 1;
 

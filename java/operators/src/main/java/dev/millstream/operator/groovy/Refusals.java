@@ -1,6 +1,6 @@
 package dev.millstream.operator.groovy;
 
-/** The messages about what a rule may not use. */
+/** Messages about code that a rule may not use. */
 final class Refusals {
     private Refusals() {}
 

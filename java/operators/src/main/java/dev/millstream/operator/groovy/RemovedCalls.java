@@ -9,8 +9,8 @@ import java.util.Set;
 /**
  * The names of calls that are removed from rules.
  *
- * <p>{@code println} is a function of that name, and a method of that name of any object. {@code log.info} and {@code log.*} are methods
- * of what is written as {@code log}.
+ * <p>{@code println} matches the function with that name, and the method with that name on any object. {@code log.info} and {@code log.*}
+ * match methods on a receiver that is written as {@code log}.
  */
 final class RemovedCalls {
     private static final String ANY = "*";
@@ -33,7 +33,7 @@ final class RemovedCalls {
         return names.isEmpty() && byReceiver.isEmpty();
     }
 
-    /** Returns whether a call is removed; the receiver is as it is written. */
+    /** Returns whether a call is removed. The receiver is given as written in the source. */
     boolean contains(String receiver, String method) {
         Set<String> methods = byReceiver.getOrDefault(receiver, Set.of());
         return names.contains(method) || methods.contains(method) || methods.contains(ANY);

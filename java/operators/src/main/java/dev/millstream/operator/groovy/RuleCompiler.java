@@ -13,7 +13,7 @@ import org.codehaus.groovy.control.Phases;
 import org.codehaus.groovy.control.SourceUnit;
 import org.codehaus.groovy.transform.sc.StaticCompilationMetadataKeys;
 
-/** Compiles one rule, with this package's passes between those of Groovy. */
+/** Compiles one rule, and runs this package's passes between Groovy's phases. */
 final class RuleCompiler {
     private static final String PREFIX = "rule_";
     private static final WriterControllerFactory WRITERS = new StaticTypesWriterControllerFactoryImpl();
@@ -30,7 +30,7 @@ final class RuleCompiler {
         return source;
     }
 
-    /** Compiles it; the classes are those of {@link #classes()}. */
+    /** Compiles the rule. {@link #classes()} then returns the classes. */
     void compile(Compilation compilation) {
         unit.addPhaseOperation((SourceUnit parsed) -> {
             prepare(compilation.script(), compilation.kind);
@@ -63,7 +63,7 @@ final class RuleCompiler {
         }
     }
 
-    /** Returns whether an error is one of types, or of a later phase. */
+    /** Returns whether the compilation has reached type checking or a later phase. */
     boolean reachedTypes() {
         return unit.getPhase() >= Phases.INSTRUCTION_SELECTION;
     }
@@ -94,7 +94,7 @@ final class RuleCompiler {
         }
     }
 
-    /** Gives the script its superclass, without what Groovy adds for the command line and for bindings. */
+    /** Sets the script's superclass, and removes the members that Groovy adds for the command line and for bindings. */
     private static void prepare(ClassNode script, ScriptKind kind) {
         script.setSuperClass(ClassHelper.make(kind.base));
         for (MethodNode main : List.copyOf(script.getDeclaredMethods("main"))) {

@@ -3,9 +3,9 @@ package dev.millstream.operator.groovy;
 import dev.millstream.operator.groovy.CompiledScript.ClassFile;
 import java.security.ProtectionDomain;
 
-/** Defines the classes of one rule, which are unloaded once the rule is garbage. */
+/** Defines the classes of one rule. The classes are unloaded once the rule is garbage. */
 final class RuleLoader extends ClassLoader {
-    /** Not a domain of its own: threads that Groovy starts while a rule runs would hold it, and with it the rule. */
+    /** The shared protection domain. Threads that Groovy starts while a rule runs would retain a separate domain, and thus the rule. */
     private static final ProtectionDomain DOMAIN = RuleLoader.class.getProtectionDomain();
 
     static {
@@ -15,9 +15,9 @@ final class RuleLoader extends ClassLoader {
     private final ClassLoader jars;
 
     /**
-     * Creates it.
+     * Creates the loader.
      *
-     * @param jars finds what the agent does not have; null if that is all
+     * @param jars finds classes that the agent does not contain; null if there are no such classes
      */
     RuleLoader(ClassLoader jars) {
         super(RuleLoader.class.getClassLoader());
@@ -32,7 +32,7 @@ final class RuleLoader extends ClassLoader {
         return jars.loadClass(name);
     }
 
-    /** Defines the classes of a script. Returns its own. */
+    /** Defines the classes of a script. Returns the script's class. */
     Class<?> define(CompiledScript script) throws ClassNotFoundException {
         for (ClassFile each : script.classes()) {
             defineClass(each.name(), each.bytes(), 0, each.bytes().length, DOMAIN);

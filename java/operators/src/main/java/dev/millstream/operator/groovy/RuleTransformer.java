@@ -16,7 +16,7 @@ import org.codehaus.groovy.transform.sc.transformers.StaticCompilationTransforme
 import org.codehaus.groovy.transform.stc.StaticTypeCheckingSupport;
 import org.codehaus.groovy.transform.stc.StaticTypesMarker;
 
-/** Groovy's last pass of static compilation, which also replaces what the type checker marked: see {@link DynamicNodes}. */
+/** Groovy's last pass of static compilation, which also replaces the nodes that the type checker has marked; see {@link DynamicNodes}. */
 final class RuleTransformer extends StaticCompilationTransformer {
     private final Compilation compilation;
 
@@ -77,12 +77,12 @@ final class RuleTransformer extends StaticCompilationTransformer {
         return binary;
     }
 
-    /** Returns whether Groovy's own code for an operator is not as good: comparisons need no method. */
+    /** Returns whether {@link Operators} computes the operator. Comparisons need no method, because Groovy's own code is equally good. */
     private static boolean computes(String operator) {
         return !operator.equals("compareTo") && !operator.equals("isCase") && !operator.equals("isNotCase") && !operator.equals("getAt");
     }
 
-    /** Returns whether {@code a[b]} depends on types at run time: of the object, or of a key that could be the name of a property. */
+    /** Returns whether {@code a[b]} depends on run-time types: the object's type, or the type of a key that could be a property name. */
     private boolean unknownElement(BinaryExpression binary) {
         if (binary.getOperation().getType() != Types.LEFT_SQUARE_BRACKET) {
             return false;

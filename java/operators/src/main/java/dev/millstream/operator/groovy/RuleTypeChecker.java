@@ -22,15 +22,15 @@ import org.codehaus.groovy.transform.stc.ExtensionMethodNode;
 import org.objectweb.asm.Opcodes;
 
 /**
- * Groovy's static compilation, which also knows what to do with an operand of an unknown type: operators are those of {@link Operators},
- * methods and constructors are chosen when the rule runs, as in dynamic Groovy.
+ * Groovy's static compilation, extended to operands of unknown types. {@link Operators} computes the operators, and methods and
+ * constructors are chosen at run time, as in dynamic Groovy.
  */
 final class RuleTypeChecker extends StaticCompilationVisitor {
     private static final Set<String> OF_EVERY_OBJECT = Set.of("toString", "hashCode", "equals", "iterator");
-    /** Operators whose meaning depends on the type of the right operand. */
+    /** Operators whose meaning depends on the right operand's type. */
     private static final Set<String> BY_RIGHT_OPERAND =
             Set.of("plus", "minus", "multiply", "div", "intdiv", "mod", "remainder", "power", "and", "or", "xor");
-    /** The names of {@link Operators}, which are those of Groovy's methods. */
+    /** Names of the {@link Operators} methods, which match the names of Groovy's methods. */
     private static final Set<String> OPERATOR_NAMES = Stream.of(Operators.class.getDeclaredMethods())
             .filter(method -> Modifier.isPublic(method.getModifiers()))
             .map(Method::getName)
@@ -55,7 +55,7 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
         return found.stream().anyMatch(RuleTypeChecker::readsProperty) ? operators(name, arguments.length + 1) : found;
     }
 
-    /** Returns whether the method reads or sets any property of an object by its name. */
+    /** Returns whether the method reads or sets any property of an object by name. */
     private static boolean readsProperty(MethodNode method) {
         if (!(method instanceof ExtensionMethodNode extension) || !(method.getName().equals("getAt") || method.getName().equals("putAt"))) {
             return false;
@@ -71,12 +71,12 @@ final class RuleTypeChecker extends StaticCompilationVisitor {
 
     @Override
     protected boolean existsProperty(PropertyExpression property, boolean readMode, ClassCodeVisitorSupport visitor) {
-        // Groovy would find those of its extensions for any object, such as properties and metaClass.
+        // Groovy would find the properties that its extensions add to any object, such as properties and metaClass.
         boolean exists = super.existsProperty(property, readMode, visitor);
         return exists && !TypingExtension.isUnknown(getType(property.getObjectExpression()));
     }
 
-    /** Returns the type that was found for an expression. */
+    /** Returns the inferred type of an expression. */
     ClassNode typeOf(Expression expression) {
         return getType(expression);
     }

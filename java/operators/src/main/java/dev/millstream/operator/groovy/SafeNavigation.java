@@ -11,7 +11,7 @@ final class SafeNavigation extends CodeVisitorSupport {
 
     private SafeNavigation() {}
 
-    /** Returns whether the expression has a safe navigation, on whatever level. */
+    /** Returns whether the expression contains a safe navigation at any level. */
     static boolean isIn(Expression expression) {
         SafeNavigation search = new SafeNavigation();
         expression.visit(search);

@@ -33,12 +33,12 @@ import org.codehaus.groovy.control.SourceUnit;
 import org.codehaus.groovy.transform.stc.StaticTypesMarker;
 
 /**
- * Refuses every class, method and property that is not on the list. A method whose class is unknown is judged by its name.
+ * Refuses every class, method and property that is not on the allow-list. If a method's class is unknown, the name decides.
  *
- * <p>Runs after type checking, when targets of calls are known, or without it.
+ * <p>Runs after type checking, when call targets are known, or without type checking.
  */
 final class SafetyCheck extends ClassCodeVisitorSupport {
-    /** Methods by which a class would change how Groovy calls its other methods, or that the virtual machine calls. */
+    /** Methods that would change how Groovy calls a class's other methods, or that the JVM calls. */
     private static final Set<String> REFUSED_DECLARATIONS =
             Set.of("finalize", "getMetaClass", "getProperty", "invokeMethod", "setMetaClass", "setProperty");
 
@@ -51,7 +51,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     /**
      * Creates the check.
      *
-     * @param types the type of an expression, Object if unknown
+     * @param types returns the type of an expression, or Object if the type is unknown
      */
     SafetyCheck(Compilation compilation, Function<Expression, ClassNode> types) {
         this.compilation = compilation;
@@ -194,7 +194,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         }
     }
 
-    /** Returns whether the variable is one of a class of Groovy, such as the binding of a script. */
+    /** Returns whether the variable belongs to a class outside the source, such as the binding of a script. */
     private static boolean ofSuperclass(Variable accessed) {
         if (accessed instanceof FieldNode field) {
             return !field.getDeclaringClass().redirect().isPrimaryClassNode();
@@ -319,7 +319,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
                 compilation.refuse(refusal(object.getType(), name), call);
             }
         } else if (call.isImplicitThis() || (object instanceof VariableExpression variable && variable.isThisExpression())) {
-            // Without types, a function in a closure may be a method of its delegate.
+            // Without types, a function in a closure may be a method of the closure's delegate.
             boolean ofDelegate = !compilation.typed && closures > 0 && members.dynamicName(name);
             if (!ofDelegate && !members.function(current, name)) {
                 compilation.refuse("no function " + name, call);

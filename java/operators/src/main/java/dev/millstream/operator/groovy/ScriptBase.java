@@ -9,8 +9,8 @@ import org.codehaus.groovy.runtime.InvokerHelper;
 import org.codehaus.groovy.runtime.InvokerInvocationException;
 
 /**
- * The superclass of compiled rules: what their functions do. It is no {@link groovy.lang.Script}, which has methods that compile and run
- * code, and holds a meta class that a static rule never needs.
+ * The superclass of compiled rules, which implements their functions. This class does not extend {@link groovy.lang.Script}, because that
+ * class has methods that compile and run code, and holds a meta class that a static rule never needs.
  */
 public abstract class ScriptBase implements GroovyObject, Rule {
     private Row current;
@@ -19,7 +19,7 @@ public abstract class ScriptBase implements GroovyObject, Rule {
     /** Creates the rule for a worker. */
     protected ScriptBase() {}
 
-    /** Runs the body of the rule. */
+    /** Runs the rule's body. */
     public abstract Object run() throws Throwable;
 
     @Override
@@ -32,7 +32,7 @@ public abstract class ScriptBase implements GroovyObject, Rule {
         }
     }
 
-    /** Returns the event; compiled rules call it for {@code row}. */
+    /** Returns the event. Compiled rules call this method for {@code row}. */
     public final Row currentRow() {
         return current;
     }

@@ -8,12 +8,12 @@ import org.codehaus.groovy.GroovyBugError;
 import org.codehaus.groovy.control.CompilationFailedException;
 
 /**
- * Compiles a script: statically, or without types if the type checker cannot follow it.
+ * Compiles a script statically, or without types if the type checker cannot handle the script.
  *
- * @param kind what it becomes
- * @param loader finds the classes that it names
- * @param allowed which of them it may use
- * @param removed the calls that are removed from it
+ * @param kind the kind of script
+ * @param loader finds the classes that the script names
+ * @param allowed the classes and methods that the script may use
+ * @param removed the calls that are removed from the script
  * @param declared types of fields by name
  */
 record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, RemovedCalls removed, Map<String, String> declared) {
@@ -26,7 +26,7 @@ record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, 
                 throw converted(errors, source);
             }
         } catch (GroovyBugError bug) {
-            // The compiler of static code has faults that the other has not.
+            // The static compiler has bugs that the dynamic compiler does not have.
         }
         return withoutTypes(source);
     }

@@ -6,7 +6,7 @@ import dev.millstream.operator.runtime.RuleSource;
 import java.util.List;
 import java.util.Map;
 
-/** Compiles the scripts of a language. Its first use loads Groovy's compiler, which takes a second. */
+/** Compiles Groovy scripts. The first use of this class loads Groovy's compiler, which takes a second. */
 final class ScriptCompilers {
     private static final ClassLoader PARENT = ScriptCompilers.class.getClassLoader();
     private static final CompileLoader LOADER = new CompileLoader(PARENT);
@@ -26,7 +26,7 @@ final class ScriptCompilers {
     /**
      * Compiles a collector.
      *
-     * @param jars finds the classes of its jars; null if it has none
+     * @param jars finds the classes in the collector's jars; null if the collector has no jars
      */
     static CompiledScript collector(RuleSource source, OperatorSpec spec, ClassLoader jars) throws CompileException {
         ClassLoader loader = new RuleLoader(jars);
@@ -39,7 +39,7 @@ final class ScriptCompilers {
         return new RemovedCalls(orEmpty(spec.removedCalls()));
     }
 
-    /** Returns the allow-list of an operator; that of the last rule if it is the same. */
+    /** Returns an operator's allow-list, and reuses the previous allow-list if it is the same. */
     private static synchronized AllowList allowList(List<String> more) {
         if (allowList == null || !more.equals(allowedBefore)) {
             allowList = new AllowList(more).withNamesFrom(PARENT);

@@ -14,11 +14,11 @@ import java.util.zip.CRC32C;
 import java.util.zip.Checksum;
 
 /**
- * A checksum of all that the compilation of a script depends on: its text, its kind, the parts of the specification that the
- * compiler reads, the jars that it sees, and the versions of Java and of this package.
+ * A checksum of everything that a script's compilation depends on: the text, the kind, the parts of the specification that the compiler
+ * reads, the visible jars, and the versions of Java and of this package.
  *
- * <p>It finds changes; it does not resist forgery, since the process that keeps compiled scripts also decides about their text. A
- * cryptographic digest would cost 30 ms in a new process.
+ * <p>The checksum detects changes but does not resist forgery, because the process that keeps compiled scripts also decides about their
+ * text. A cryptographic digest would take 30 ms in a new process.
  */
 final class ScriptKey {
     private final Checksum first = new CRC32();
@@ -27,9 +27,9 @@ final class ScriptKey {
     private ScriptKey() {}
 
     /**
-     * Returns the number.
+     * Returns the checksum.
      *
-     * @param jars the paths of the jars that a collector sees
+     * @param jars the paths of the jars that a collector can use
      */
     static long of(ScriptKind kind, RuleSource source, OperatorSpec spec, List<String> jars) {
         ScriptKey key = new ScriptKey();
@@ -79,7 +79,7 @@ final class ScriptKey {
         }
     }
 
-    /** Adds the jar of the agent: compiled scripts call this package, and another version of it allows other classes. */
+    /** Adds the agent's jar, because compiled scripts call this package, and another version of this package allows other classes. */
     private void addRuntime() {
         CodeSource code = ScriptKey.class.getProtectionDomain().getCodeSource();
         if (code != null && code.getLocation().getProtocol().equals("file")) {
@@ -87,7 +87,7 @@ final class ScriptKey {
         }
     }
 
-    /** Adds what changes if a file is replaced. */
+    /** Adds the attributes that change if a file is replaced. */
     private void addFile(File file) {
         add(file.length());
         add(file.lastModified());

@@ -1,15 +1,15 @@
 package dev.millstream.operator.groovy;
 
-/** What a script becomes. */
+/** The kinds of scripts. */
 enum ScriptKind {
-    /** A rule of an operator, which runs for each event: {@code row}. */
+    /** A rule of an operator, which runs for each event in {@code row}. */
     RULE("rule", ScriptBase.class),
     /** The body of a collector, with {@code events}, {@code options}, {@code state} and {@code context}. */
     COLLECTOR("collector", CollectorScript.class);
 
-    /** What messages call it. */
+    /** Name of the kind in messages. */
     final String title;
-    /** The superclass of its class. */
+    /** Superclass of the script's class. */
     final Class<?> base;
 
     ScriptKind(String title, Class<?> base) {

@@ -13,14 +13,14 @@ import org.codehaus.groovy.ast.stmt.SynchronizedStatement;
 import org.codehaus.groovy.control.SourceUnit;
 
 /**
- * Refuses what could run code in the compiler: annotations that transform a class, and imports that would hide them under another name.
- * Runs before any name is resolved.
+ * Refuses source code that could run code in the compiler: annotations that transform a class, and imports that would hide such annotations
+ * under another name. Runs before names are resolved.
  */
 final class SourceCheck extends ClassCodeVisitorSupport {
     private static final Set<String> ANNOTATIONS = Set.of(
             "Field", "groovy.transform.Field", "Override", "java.lang.Override", "Deprecated", "java.lang.Deprecated",
             "SuppressWarnings", "java.lang.SuppressWarnings",
-            // Of the compiler itself.
+            // Added by the compiler itself.
             "groovy.transform.Generated");
 
     private final Compilation compilation;

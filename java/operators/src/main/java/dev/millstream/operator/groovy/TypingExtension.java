@@ -18,7 +18,9 @@ import org.codehaus.groovy.transform.stc.AbstractTypeCheckingExtension;
 import org.codehaus.groovy.transform.stc.StaticTypeCheckingSupport;
 import org.codehaus.groovy.transform.stc.StaticTypeCheckingVisitor;
 
-/** Leaves to run time what the type checker cannot resolve because a type is unknown, and refuses what can never work. */
+/**
+ * Defers expressions that the type checker cannot resolve to run time if a type is unknown, and refuses expressions that can never work.
+ */
 final class TypingExtension extends AbstractTypeCheckingExtension {
     private static final String ROW = Row.class.getName();
 
@@ -91,7 +93,7 @@ final class TypingExtension extends AbstractTypeCheckingExtension {
         return ClassHelper.isObjectType(type);
     }
 
-    /** Returns whether a value of this type has the methods of this type only. */
+    /** Returns whether a value of this type has only the methods of this type. */
     private static boolean isKnown(ClassNode type) {
         return ClassHelper.isPrimitiveType(type) || Modifier.isFinal(type.getModifiers()) || type.getName().equals(ROW);
     }

@@ -3,8 +3,8 @@ package dev.millstream.operator.groovy;
 import org.codehaus.groovy.runtime.ScriptBytecodeAdapter;
 
 /**
- * A range of numbers in {@code case 1..9} or {@code x in 1..9}. Groovy's own range of integers contains no long, which is what an integer
- * field is.
+ * A range of numbers in {@code case 1..9} or {@code x in 1..9}. Groovy's own integer range does not contain long values, but integer fields
+ * are long values.
  */
 public final class Within {
     private final Object from;
@@ -19,7 +19,7 @@ public final class Within {
         this.withoutTo = withoutTo;
     }
 
-    /** Returns the range, as the label of a case. */
+    /** Returns the range for a case label. */
     public static Object range(Object from, Object to, boolean withoutFrom, boolean withoutTo) {
         return new Within(from, to, withoutFrom, withoutTo);
     }
@@ -36,7 +36,7 @@ public final class Within {
         return ScriptBytecodeAdapter.isCase(value, ScriptBytecodeAdapter.createRange(from, to, withoutFrom, withoutTo));
     }
 
-    /** Groovy calls it for a case. */
+    /** Returns whether the value is in this range. Groovy calls this method for a case. */
     public boolean isCase(Object value) throws Throwable {
         return within(value, from, to, withoutFrom, withoutTo);
     }
