@@ -7,10 +7,10 @@ final class Layout {
     /** Version of this layout; both sides must agree. */
     static final long VERSION = 1L;
 
-    /** Bits of a cell with the start of the value. */
+    /** Cell bits that contain the start of the value. */
     static final long CELL_START_MASK = 2147483647L;
 
-    /** Bit of a cell that is set if the value is in the column's own buffer instead of the block. */
+    /** Cell bit that is set if the value is in the column's buffer instead of the block. */
     static final long CELL_OWN = 2147483648L;
 
     /** First bit of the length in bytes. */
@@ -70,7 +70,7 @@ final class Layout {
     /** Number of rows, selected or not. */
     static final long REQUEST_ROWS = 2L;
 
-    /** Address of the numbers of the selected rows, 32 bits each, ascending. */
+    /** Address of the selected row numbers, 32 bits each, ascending. */
     static final long REQUEST_SELECTED = 3L;
 
     /** Number of selected rows. */
@@ -82,7 +82,7 @@ final class Layout {
     /** Number of columns. */
     static final long REQUEST_COLUMNS_LEN = 6L;
 
-    /** Address of the time of each row in nanoseconds since 1970, or 0: then all have the read time. */
+    /** Address of the row times in nanoseconds since 1970, or 0: then all have the read time. */
     static final long REQUEST_TIMES = 7L;
 
     /** Time at which the rows were read, in nanoseconds since 1970. */
@@ -142,7 +142,7 @@ final class Layout {
     /** Length of a segment in words. */
     static final long SEGMENT_WORDS = 4L;
 
-    /** Address of the name of a constant. */
+    /** Address of a constant's name. */
     static final long CONSTANT_NAME = 0L;
 
     /** Length of the name. */
@@ -157,7 +157,7 @@ final class Layout {
     /** Length of a constant in words. */
     static final long CONSTANT_WORDS = 4L;
 
-    /** Number of bytes from the start of the buffer that hold values. */
+    /** Number of bytes at the start of the buffer that contain values. */
     static final long ANSWER_VALUE_BYTES = 0L;
 
     /** Offset of the changed columns. */
