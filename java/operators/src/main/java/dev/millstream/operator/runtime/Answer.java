@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** Writes a call's response after its values. */
+/** Writes the answer of a call after the values of the call. */
 final class Answer {
     private final Call call;
     private final Out out;
@@ -11,7 +11,7 @@ final class Answer {
         out = call.out;
     }
 
-    /** Returns the offset of the answer in the buffer. */
+    /** Writes the answer. Returns its offset in the buffer. */
     long write() {
         int[] events = call.emitted.order();
         answer[(int) Layout.ANSWER_VALUE_BYTES] = out.endValues();

@@ -6,20 +6,20 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** The row of a call, moved from event to event. Only the thread of the call can use it, and only until the call ends. */
+/** The row of a call, which moves from event to event. Only the thread of the call can use the row, and only until the call ends. */
 final class BatchRow implements Row {
-    /** Longer texts that are set are rarely the same object as the one before. */
+    /** Maximum length of a remembered text. Longer texts that are set are rarely the same object as the previous text. */
     private static final int REMEMBERED_LENGTH_MAX = 64;
 
     private final Thread owner = Thread.currentThread();
     private Call call;
     private int row;
     private int index;
-    /** The place of the row in the chunk. */
+    /** Index of the row in the chunk. */
     private int slot;
-    /** Address of the buffer of the cell that was located last. */
+    /** Buffer address of the cell that was located last. */
     private long base;
-    /** The message whose occurrences are known. */
+    /** Row and cell of the message that was searched last. */
     private int searchedRow = -1;
     private long searchedCell;
 
@@ -37,7 +37,7 @@ final class BatchRow implements Row {
         call = null;
     }
 
-    /** Returns the call. */
+    /** Returns the call. Throws if the call has ended, or if another thread uses the row. */
     Call call() {
         Call current = call;
         if (current == null) {
@@ -70,13 +70,13 @@ final class BatchRow implements Row {
         }
         Object value = current.decoder.value(cell, base);
         if (Cells.kind(cell) < Layout.KIND_OBJECT) {
-            // Maps and lists are decoded each time: a rule may change what it gets.
+            // Maps and lists are decoded each time, because a rule may modify the returned value.
             decoded[slot] = value;
         }
         return value;
     }
 
-    /** Returns the cell of a column; it is in the buffer at {@code base}. */
+    /** Returns the cell of a column, and sets {@code base} to the cell's buffer. */
     private long locate(Call current, Column column) {
         long cell = column.changedCell(row);
         if (cell != Layout.CELL_UNCHANGED) {
@@ -97,7 +97,7 @@ final class BatchRow implements Row {
         return Cells.isPresent(cell) ? current.decoder.value(cell, base) : current.constants.value(row, name);
     }
 
-    /** Returns the cell of a field without a column, or whose column is absent in this row. */
+    /** Returns the cell of a field that has no column, or whose column is absent in this row. */
     private long locateMember(Call current, Column column, String name) {
         Column members = current.columns.members();
         boolean isRemoved = column != null && column.changedCell(row) != Layout.CELL_UNCHANGED;
@@ -108,7 +108,7 @@ final class BatchRow implements Row {
         return current.members.find(current.decoder, cell, base, name);
     }
 
-    /** Returns the cell of a field, in a column or not. */
+    /** Returns the cell of a field, with or without a column. */
     private long locate(Call current, Column column, String name) {
         long cell = column == null ? Cells.ABSENT : locate(current, column);
         return Cells.isPresent(cell) ? cell : locateMember(current, column, name);
@@ -218,7 +218,7 @@ final class BatchRow implements Row {
         return names;
     }
 
-    /** Adds the names of members that no rule set or removed. */
+    /** Adds the names of members that no rule has set or removed. */
     private void addMembers(Call current, List<String> names) {
         List<String> members = new ArrayList<>();
         long cell = locate(current, current.columns.members());

@@ -4,7 +4,7 @@ import dev.millstream.operator.Batch;
 import dev.millstream.operator.BatchOperator;
 import dev.millstream.operator.Row;
 
-/** A class operator that takes whole batches. */
+/** An operator class that processes whole batches. */
 final class BatchRule implements Rule, AutoCloseable {
     private final BatchOperator operator;
 

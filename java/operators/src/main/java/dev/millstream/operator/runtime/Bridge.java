@@ -15,13 +15,13 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What the agent calls.
+ * The methods that the agent calls.
  *
- * <p>A worker is a thread of the agent that runs operators; every other method is called on its control thread, and never waits for a
- * worker. No method throws an exception.
+ * <p>A worker is an agent thread that runs operators. Methods that are not for a worker's thread are called on the agent's control thread,
+ * and never wait for a worker. No method throws an exception.
  */
 public final class Bridge {
-    /** Maximum bytes of an operator's compiled scripts: reading them takes several times as much of the heap. */
+    /** Maximum bytes of an operator's compiled scripts. Parsing the scripts takes several times as much heap. */
     private static final long COMPILED_BYTES_MAX = 4 << 20;
 
     private static final Registry REGISTRY = new Registry();
@@ -38,7 +38,7 @@ public final class Bridge {
     private Bridge() {}
 
     /**
-     * Starts what workers need; called once, first.
+     * Starts the services that workers need. Called once, before any other method.
      *
      * @param settings JSON; with {@code keeps_streams}, standard input and output are left to the agent
      * @return JSON with the versions of Java and of the layout, or an error
@@ -54,7 +54,10 @@ public final class Bridge {
         }
     }
 
-    /** What operators print goes to standard error: a sink of the agent may write to standard output, and a source read the input. */
+    /**
+     * Redirects operators' output to standard error, and gives operators an empty standard input. A sink of the agent may write to standard
+     * output, and a source may read standard input.
+     */
     private static void leaveStreams() {
         System.setIn(InputStream.nullInputStream());
         System.setOut(System.err);
@@ -76,14 +79,14 @@ public final class Bridge {
         return Json.bytes(answer);
     }
 
-    /** Creates the context of a worker; called on its thread. */
+    /** Creates the context of a worker. Called on the worker's thread. */
     public static Object worker(String name) {
         Worker worker = new Worker(name, WATCHDOG, (call, used, needed) -> grower.grow(call, used, needed));
         WORKERS.add(worker);
         return worker;
     }
 
-    /** Ends a worker; called on its thread. Its instances of operators are closed. */
+    /** Ends a worker, and closes its operator instances. Called on the worker's thread. */
     public static void workerEnds(Object worker) {
         Worker ended = (Worker) worker;
         WORKERS.remove(ended);
@@ -95,7 +98,7 @@ public final class Bridge {
      * Compiles an operator.
      *
      * @param spec JSON of {@link OperatorSpec}
-     * @return JSON with its id and fields, and its compiled scripts if it is to keep them, or an error
+     * @return JSON with the operator's id and fields, and with the compiled scripts if the specification requests them, or an error
      */
     public static byte[] register(byte[] spec) {
         return answer(() -> {
@@ -131,7 +134,7 @@ public final class Bridge {
         return withCompiled(answer, operator.rules().stream().map(CompiledRule::takeCompiled).toList());
     }
 
-    /** Adds the compiled scripts, if there are any, and if they are not too long. */
+    /** Adds the compiled scripts if there are any and if they are not too long. */
     private static Map<String, Object> withCompiled(Map<String, Object> answer, List<String> scripts) {
         if (!scripts.isEmpty() && !scripts.contains(null)) {
             long bytes = scripts.stream().mapToLong(String::length).sum();
@@ -151,7 +154,7 @@ public final class Bridge {
         return Json.bytes(Map.of("error", error));
     }
 
-    /** Removes an operator, and closes its instances: those that run, after their call. */
+    /** Removes an operator, and closes its instances. An instance that is running is closed after its call. */
     public static void remove(int operator) {
         LoadedOperator removed = REGISTRY.remove(operator);
         if (removed != null) {
@@ -169,18 +172,18 @@ public final class Bridge {
         return worker instanceof Worker known ? known.apply(REGISTRY.get(operator), request) : Layout.CALL_FAILED;
     }
 
-    /** Returns why the last call of a worker failed, in UTF-8. */
+    /** Returns the reason why a worker's last call failed, in UTF-8. */
     public static byte[] failure(Object worker) {
         return worker instanceof Worker known ? known.failure() : "no worker".getBytes(StandardCharsets.UTF_8);
     }
 
-    /** Returns JSON with what the rules of an operator did. */
+    /** Returns the counters of an operator's rules as JSON. */
     public static byte[] stats(int operator) {
         LoadedOperator known = REGISTRY.get(operator);
         return Json.bytes(Map.of("rules", known == null ? List.of() : known.stats()));
     }
 
-    /** Returns JSON with the state of the virtual machine, and its garbage collections since the last call. */
+    /** Returns JSON with the state of the JVM, and the garbage collections since the previous call. */
     public static byte[] process() {
         var memory = ManagementFactory.getMemoryMXBean();
         var heap = memory.getHeapMemoryUsage();
@@ -199,7 +202,7 @@ public final class Bridge {
         return Json.bytes(process);
     }
 
-    /** Returns the bytes of classes, those of the compressed class space included. */
+    /** Returns the bytes in use for classes, including the compressed class space. */
     private static long metaspaceUsed() {
         for (MemoryPoolMXBean pool : ManagementFactory.getMemoryPoolMXBeans()) {
             if (pool.getName().equals("Metaspace")) {
@@ -210,9 +213,9 @@ public final class Bridge {
     }
 
     /**
-     * Collects and returns memory to the system, or lets the heap keep what its options say again.
+     * Collects garbage and returns memory to the system, or restores the free heap that the JVM options request.
      *
-     * @return JSON with the bytes of the heap; in the second case that of {@link #process}
+     * @return JSON with the heap size in bytes; in the second case, the JSON of {@link #process}
      */
     public static byte[] heap(boolean isTight) {
         try {
@@ -226,26 +229,26 @@ public final class Bridge {
         }
     }
 
-    /** Returns a value plus one; measures a bare call. */
+    /** Returns a value plus one, to measure the cost of a call. */
     public static int noop(int value) {
         return value + 1;
     }
 
     /**
-     * Enlarges the buffer of a call, and stores its address and capacity in the request.
+     * Enlarges the buffer of a call, and stores the buffer's address and capacity in the request.
      *
      * @param call REQUEST_CALL
      * @param used number of bytes to keep
-     * @param needed the new capacity, at least
+     * @param needed the minimum new capacity
      * @return the new address; 0 if there is no memory
      */
     private static native long grow(long call, long used, long needed);
 
     /**
-     * Compiles a collector, and creates its instance; does not call it yet.
+     * Compiles a collector and creates its instance, without calling the collector.
      *
-     * @param spec JSON of {@link CollectorSpec}, with the members of its code beside the others
-     * @return JSON with its id, and its compiled script if it is to keep it, or an error
+     * @param spec JSON of {@link CollectorSpec}, with the members of its code alongside the others
+     * @return JSON with the collector's id, and with the compiled script if the specification requests it, or an error
      */
     public static byte[] collectorRegister(byte[] spec) {
         return answer(() -> {
@@ -256,7 +259,7 @@ public final class Bridge {
         });
     }
 
-    /** Begins to call a collector, whose events go to {@link #deliver} with this handle. */
+    /** Starts calling a collector, whose events go to {@link #deliver} with this handle. */
     public static void collectorStart(int collector, long handle) {
         try {
             POOL.start(collector, handle);
@@ -266,8 +269,8 @@ public final class Bridge {
     }
 
     /**
-     * Ends the calls of a collector without waiting for the one that runs. {@link #stopped} tells when none runs any more, by any thread:
-     * this one before it returns, if there is nothing to close.
+     * Stops calling a collector without waiting for a running call. {@link #stopped} reports when no call runs anymore. Any thread may
+     * report this, including this thread before the method returns, if there is nothing to close.
      */
     public static void collectorStop(int collector) {
         try {
@@ -277,18 +280,21 @@ public final class Bridge {
         }
     }
 
-    /** Returns JSON with the threads, the state of all collectors and their calls that have ended since; called by any thread. */
+    /**
+     * Returns JSON with the threads, the state of all collectors, and the calls that have ended since the previous poll. Any thread may
+     * call this method.
+     */
     public static byte[] collectorStats() {
         return answer(POOL::stats);
     }
 
-    /** Takes a chunk of events; see {@link Delivery#deliver}. */
+    /** Passes a chunk of events to the agent; see {@link Delivery#deliver}. */
     private static native int deliver(long handle, long address, long bytes, int events);
 
-    /** Tells that a collector has stopped; see {@link Delivery#stopped}. */
+    /** Reports that a collector has stopped; see {@link Delivery#stopped}. */
     private static native void stopped(long handle);
 
-    /** Gives the events of collectors to the agent. */
+    /** Passes collector events to the agent. */
     private static final class Agent implements Delivery {
         @Override
         public int deliver(long handle, long address, long bytes, int events) {
@@ -301,17 +307,17 @@ public final class Bridge {
         }
     }
 
-    /** Adds an operator that is compiled. Returns its id. */
+    /** Adds a compiled operator. Returns its id. */
     static int register(LoadedOperator operator) {
         return REGISTRY.add(operator);
     }
 
-    /** Returns an operator; null if there is none. */
+    /** Returns an operator, or null if the id is unknown. */
     static LoadedOperator operator(int id) {
         return REGISTRY.get(id);
     }
 
-    /** Replaces {@link #grow} where no agent is linked. */
+    /** Replaces {@link #grow} in a process without an agent. */
     static void replaceGrower(Grower replacement) {
         grower = replacement;
     }

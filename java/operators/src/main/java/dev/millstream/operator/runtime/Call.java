@@ -3,7 +3,7 @@ package dev.millstream.operator.runtime;
 import java.time.Instant;
 import java.util.Arrays;
 
-/** The call that a worker runs: its request, and what rules changed. Reused for the next call. */
+/** A worker's call: the request, and the changes that rules make. Reused for the next call. */
 final class Call {
     static final byte LIVE = 0;
     static final byte DROPPED = 1;
@@ -11,7 +11,10 @@ final class Call {
 
     private static final int KEPT_ROWS_MAX = 1 << 16;
 
-    /** Most columns that rules add in a call. Each takes an array of at least 8 KiB, which {@code expansion} does not count. */
+    /**
+     * Maximum number of columns that rules add in a call. Each column takes an array of at least 8 KiB, which {@code expansion} does not
+     * count.
+     */
     static final int NEW_FIELDS_MAX = 1024;
 
     final Out out;
@@ -30,7 +33,7 @@ final class Call {
     private int selectedRows;
     private long times;
     private long readNs;
-    /** What became of each selected row. */
+    /** State of each selected row. */
     private byte[] states = new byte[0];
     private int dropped;
     private int changedColumns;
@@ -64,7 +67,7 @@ final class Call {
         chunk = 0;
     }
 
-    /** Drops what is not needed between calls. */
+    /** Drops data that is not needed between calls. */
     void end() {
         columns.end();
         emitted.end();
@@ -74,7 +77,7 @@ final class Call {
         }
     }
 
-    /** Begins a chunk of rows, whose decoded values are kept together. */
+    /** Begins a chunk of rows. The decoded values of a chunk are kept together. */
     void beginChunk(int newChunkRows) {
         chunk++;
         chunkRows = newChunkRows;
@@ -82,7 +85,7 @@ final class Call {
         beginRow();
     }
 
-    /** Notes where the values of a row begin. */
+    /** Records where the values of a row begin. */
     void beginRow() {
         rowStart = out.used();
     }
@@ -129,7 +132,7 @@ final class Call {
         return Times.instant(time == Layout.TIME_UNKNOWN ? readNs : time);
     }
 
-    /** Returns a column that can take values. */
+    /** Returns a field's column, which can then take values. */
     Column changing(String name) {
         Column column = columns.find(name);
         return column != null && column.isChanged() ? column : beginChanges(name, column);
@@ -151,7 +154,7 @@ final class Call {
         return column;
     }
 
-    /** Removes the last columns that were added as long as no event has a value in them. */
+    /** Removes the columns that were added last, as long as no event has a value in them. */
     private void removeUnusedColumns() {
         for (Column last = columns.lastAdded(); last != null && !last.hasChanges(); last = columns.lastAdded()) {
             if (last.isChanged()) {
@@ -162,7 +165,7 @@ final class Call {
         }
     }
 
-    /** Writes a value for a column. Returns its cell. */
+    /** Writes a value for a column. Returns the value's cell. */
     long encode(Column column, Object value) {
         if (column == columns.message()) {
             return encodeMessage(value);
@@ -204,7 +207,7 @@ final class Call {
         emitted.commit(row);
     }
 
-    /** Leaves a row as it was, and lists it as failed. */
+    /** Restores a row, and lists the row as failed. */
     void fail(int index, Failures.Failure failure) {
         int row = failure.row();
         for (int at = 0; at < columns.count(); at++) {

@@ -6,9 +6,9 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * The events of one call of a collector.
+ * The events of one collector call.
  *
- * <p>Its methods are synchronized, because a thread that the collector started may still use them when the call ends: after
+ * <p>The methods are synchronized because a thread that the collector has started may still use them when the call ends. After
  * {@link #finish}, nothing is delivered.
  */
 final class CallEvents implements Events {
@@ -22,7 +22,7 @@ final class CallEvents implements Events {
     private final Chunk chunk = new Chunk();
     private NativeBlock block;
     private long added;
-    /** Why no event can be added; null if one can. */
+    /** Reason why no event can be added; null if events can be added. */
     private volatile String refusal;
     private volatile boolean isBlocked;
     private volatile long blockedSinceNs;
@@ -31,9 +31,9 @@ final class CallEvents implements Events {
     private volatile long takenBytes;
 
     /**
-     * Creates it.
+     * Creates the events of a call.
      *
-     * @param total counts the events that the agent took
+     * @param total counts the events that the agent has accepted
      */
     CallEvents(Delivery delivery, long handle, AtomicLong total) {
         this.delivery = delivery;
@@ -41,33 +41,33 @@ final class CallEvents implements Events {
         this.total = total;
     }
 
-    /** Refuses further events; called by any thread. */
+    /** Refuses additional events. Any thread may call this method. */
     void refuse(String why) {
         refusal = why;
     }
 
-    /** Returns whether it waits for the agent. */
+    /** Returns whether the call waits for the agent. */
     boolean isBlocked() {
         return isBlocked;
     }
 
-    /** Returns how long it has waited for the agent. */
+    /** Returns how long the call has waited for the agent. */
     long waitedNs(long nowNs) {
         long waited = waitedNs;
         return isBlocked ? waited + nowNs - blockedSinceNs : waited;
     }
 
-    /** Returns the number of events that were added. */
+    /** Returns the number of added events. */
     synchronized long added() {
         return added;
     }
 
-    /** Returns the number of events that the agent took. */
+    /** Returns the number of events that the agent has accepted. */
     long taken() {
         return taken;
     }
 
-    /** Returns the bytes of their messages and fields. */
+    /** Returns the bytes of the accepted events' messages and fields. */
     long takenBytes() {
         return takenBytes;
     }
@@ -100,14 +100,14 @@ final class CallEvents implements Events {
         }
     }
 
-    /** Ends the call, and sends what is left unless the source is stopping. */
+    /** Ends the call, and sends the remaining events unless the source is stopping. */
     synchronized void finish() {
         try {
             if (!STOPPING.equals(refusal)) {
                 send();
             }
         } catch (CollectorStoppedException stopping) {
-            // What is left is lost with the source.
+            // The remaining events are lost with the source.
         } finally {
             refusal = ENDED;
             chunk.clear();

@@ -14,14 +14,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 
-/** Values that a rule sets as one of few types. */
+/** Converts values that a rule sets to a few types. */
 final class Canonical {
     private Canonical() {}
 
     /**
      * Returns a value as null, String, Boolean, Long, BigInteger, Instant, Map, Collection, or {@link Decimal}.
      *
-     * @throws WrongTypeException no field can have the value
+     * @throws WrongTypeException if no field can have the value
      */
     static Object of(Object value) {
         if (value == null || value instanceof String || value instanceof Long || value instanceof Boolean || value instanceof Instant) {
@@ -42,7 +42,7 @@ final class Canonical {
         return timeOrArray(value);
     }
 
-    /** Like {@link #of}, but null for a number that is not finite. */
+    /** Like {@link #of}, but returns null for a number that is not finite. */
     static Object finite(Object value) {
         boolean isFloat = value instanceof Double || value instanceof Float;
         return isFloat && !Double.isFinite(((Number) value).doubleValue()) ? null : of(value);
@@ -104,7 +104,7 @@ final class Canonical {
         return new WrongTypeException("no field can have a value of " + value.getClass().getName());
     }
 
-    /** Returns text in which lone surrogates are replaced by {@code ?}. */
+    /** Returns a text in which {@code ?} replaces lone surrogates. */
     static String wellFormed(String text) {
         for (int at = 0; at < text.length(); at++) {
             if (Character.isSurrogate(text.charAt(at))) {
@@ -117,7 +117,7 @@ final class Canonical {
     /**
      * A finite number with a fraction or an exponent.
      *
-     * @param digits it as JSON
+     * @param digits the number as JSON
      */
     record Decimal(String digits) {
         @Override

@@ -1,8 +1,8 @@
 package dev.millstream.operator.runtime;
 
-/** The location and kind of a value in a word. */
+/** The location and kind of a value, encoded in a word. */
 final class Cells {
-    /** The kinds whose values have no bytes. */
+    /** Cells of the kinds whose values have no bytes. */
     static final long NULL = Layout.KIND_NULL << Layout.CELL_KIND_SHIFT;
     static final long FALSE = Layout.KIND_FALSE << Layout.CELL_KIND_SHIFT;
     static final long TRUE = Layout.KIND_TRUE << Layout.CELL_KIND_SHIFT;
@@ -34,7 +34,7 @@ final class Cells {
         return value ? TRUE : FALSE;
     }
 
-    /** Returns the cell of a value in the buffer of the answer. */
+    /** Returns the cell of a value in the answer buffer. */
     static long own(long kind, long start, long length) {
         return start | Layout.CELL_OWN | length << Layout.CELL_LENGTH_SHIFT | kind << Layout.CELL_KIND_SHIFT;
     }

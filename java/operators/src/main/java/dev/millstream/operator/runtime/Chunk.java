@@ -9,7 +9,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Events in the form of {@link ChunkLayout}, until they are sent. */
+/** Events in the format of {@link ChunkLayout}, until they are sent. */
 final class Chunk {
     private static final int START_BYTES = 4 << 10;
     private static final byte[] NO_MEMBERS = new byte[0];
@@ -39,7 +39,7 @@ final class Chunk {
         events = 0;
     }
 
-    /** Adds an event; none if an exception is thrown. */
+    /** Adds an event. Adds nothing if it throws an exception. */
     void add(String message, Map<?, ?> fields) {
         byte[] text = text(message);
         Map<String, Object> others = new LinkedHashMap<>();
@@ -72,7 +72,7 @@ final class Chunk {
         return text;
     }
 
-    /** Returns the members of a JSON object without its braces. */
+    /** Returns the members of the fields' JSON object, without its braces. */
     private static byte[] members(Map<String, Object> fields) {
         byte[] object = Json.eventBytes(fields);
         if (object.length - 2 > ChunkLayout.TEXT_BYTES_MAX) {
@@ -85,7 +85,7 @@ final class Chunk {
         return new WrongTypeException(what + " exceeds " + ChunkLayout.TEXT_BYTES_MAX + " bytes");
     }
 
-    /** Copies all fields but the time, which it returns. */
+    /** Copies all fields except the time. Returns the time. */
     private static long split(Map<?, ?> fields, Map<String, Object> others) {
         if (fields == null) {
             throw new WrongTypeException("fields are a map, not null");

@@ -37,7 +37,7 @@ final class ClassLanguage {
         return open(List.of(spec.jar()));
     }
 
-    /** Checks that a jar and a class are given. */
+    /** Checks that the specification names a jar and a class. */
     static void check(OperatorSpec spec, String subject) throws CompileException {
         if (spec.jar() == null || spec.className() == null) {
             throw fault(subject + " of language class needs a jar and a class");
@@ -71,7 +71,7 @@ final class ClassLanguage {
         }
     }
 
-    /** Returns the constructor of a class, which implements one of the interfaces. */
+    /** Returns the constructor of a class that implements one of the interfaces. */
     static Constructor<?> constructor(OperatorSpec spec, JarLoader loader, Class<?>... interfaces) throws CompileException {
         String name = spec.className();
         try {
@@ -108,7 +108,7 @@ final class ClassLanguage {
         return version > running ? "class " + name + " needs Java " + version + ", but Java " + running + " runs" : error.toString();
     }
 
-    /** Returns what is wrong if a collector needs a class that no jar has. */
+    /** Returns the error message for a collector that needs a class that is in no jar. */
     static String needs(String name, NoClassDefFoundError error) {
         return name + " needs class " + missing(error) + ", which none of its jars has; name the jar with this class in `jars`";
     }

@@ -20,7 +20,7 @@ final class ClassRule implements CompiledRule {
         this.constructor = constructor;
     }
 
-    /** What the configuration says. */
+    /** The configuration of the operator. */
     private record Place(String component, Map<String, Object> options) implements Context {}
 
     @Override

@@ -1,13 +1,13 @@
 package dev.millstream.operator.runtime;
 
-/** How long a collector without an interval pauses when its calls fail, or return immediately without events. */
+/** Pauses of a collector without an interval whose calls fail, or return immediately without events. */
 final class CollectorBackoff {
     static final long MIN_NS = 100_000_000L;
     static final long MAX_NS = 30_000_000_000L;
 
     private long nextNs = MIN_NS;
 
-    /** Returns the pause after a call that took some time. */
+    /** Returns the pause after a call with the given duration. */
     long pauseNs(boolean isFailed, long events, long tookNs) {
         if (events > 0 || tookNs > MAX_NS) {
             nextNs = MIN_NS;

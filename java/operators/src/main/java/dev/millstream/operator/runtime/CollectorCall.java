@@ -5,20 +5,20 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A call of a collector that has ended.
+ * A collector call that has ended.
  *
- * @param component the id of its source
- * @param endedNs when it ended, as {@link System#nanoTime} says it
- * @param rows the number of events that the agent took
- * @param bytes the bytes of their messages and fields
- * @param outcome how it ended: {@link #DONE}, {@link #FAILED}, {@link #TIMEOUT} or {@link #STOPPED}
+ * @param component the source id
+ * @param endedNs the end time, on the clock of {@link System#nanoTime}
+ * @param rows the number of events that the agent has accepted
+ * @param bytes the bytes of these events' messages and fields
+ * @param outcome the way in which the call ended: {@link #DONE}, {@link #FAILED}, {@link #TIMEOUT} or {@link #STOPPED}
  */
 record CollectorCall(String component, long endedNs, long tookNs, long rows, long bytes, String outcome) implements Recent.Event {
     static final String DONE = "done";
     static final String FAILED = "failed";
-    /** It exceeded its timeout. */
+    /** The call exceeded its timeout. */
     static final String TIMEOUT = "timeout";
-    /** It was interrupted because its source is stopping. */
+    /** The call was interrupted because its source is stopping. */
     static final String STOPPED = "stopped";
 
     @Override

@@ -3,10 +3,10 @@ package dev.millstream.operator.runtime;
 /** A language of collectors. */
 public interface CollectorLanguage {
     /**
-     * Compiles a collector, or takes what an earlier registration compiled; called on the control thread.
+     * Compiles a collector, or loads the result of an earlier compilation. Called on the control thread.
      *
-     * @param jars finds the classes of its jars; null if it has none
-     * @throws CompileException the source has a fault
+     * @param jars finds the classes in the collector's jars; null if there are no jars
+     * @throws CompileException if the source is invalid
      */
     CompiledCollector compileCollector(RuleSource source, CollectorSpec spec, ClassLoader jars) throws CompileException;
 }

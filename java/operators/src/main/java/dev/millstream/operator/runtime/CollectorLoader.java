@@ -23,7 +23,7 @@ final class CollectorLoader {
     /**
      * Compiles a collector, and creates its instance.
      *
-     * @throws CompileException its source or one of its jars has a fault
+     * @throws CompileException if the source or one of the jars is invalid
      */
     LoadedCollector load(CollectorSpec spec) throws CompileException {
         boolean isClass = spec.code().language().equals("class");
@@ -68,7 +68,7 @@ final class CollectorLoader {
         }
     }
 
-    /** Calls a constructor on another thread: this one must not wait for code of users without end. */
+    /** Calls a constructor on another thread, because this thread must not wait for user code without a limit. */
     private static Collector create(Constructor<?> constructor, String name, String rule, ClassLoader loader) throws CompileException {
         FutureTask<Object> task = new FutureTask<>(constructor::newInstance);
         Thread thread = new Thread(null, task, "collector-create", 0, false);

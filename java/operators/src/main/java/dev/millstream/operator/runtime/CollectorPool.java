@@ -13,16 +13,17 @@ import java.util.concurrent.locks.ReentrantLock;
 /**
  * The threads that call collectors.
  *
- * <p>A thread takes the collector that is due first. A thread whose call hangs stays with it, and counts. One more than the most threads is
- * started only to close a stopped collector, so that calls that do not end keep no other source from its end.
+ * <p>A thread takes the collector that has been due longest. A thread whose call hangs stays with the call, and counts toward the maximum.
+ * The pool starts one thread beyond the maximum only to close a stopped collector, so that calls that do not end do not keep other sources
+ * from ending.
  */
 final class CollectorPool {
     private static final long IDLE_NS = TimeUnit.SECONDS.toNanos(30);
-    /** Time until a thread is started again after a failure. */
+    /** Time until the pool retries to start a thread after a failure. */
     private static final long RETRY_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long SLEEP_NS = TimeUnit.HOURS.toNanos(1);
-    /** More calls than collectors with an interval make in the second between two questions of the agent. */
+    /** Exceeds the number of calls that collectors with an interval complete in the second between two polls of the agent. */
     private static final int CALLS_MAX = 1024;
 
     private final Delivery delivery;
@@ -38,7 +39,7 @@ final class CollectorPool {
     private int threads;
     private int idle;
     private boolean hasClock;
-    /** When the clock looks again. */
+    /** Time of the clock thread's next check. */
     private long lookNs;
 
     CollectorPool(Delivery delivery) {
@@ -46,9 +47,9 @@ final class CollectorPool {
     }
 
     /**
-     * Creates it without threads.
+     * Creates a pool without threads.
      *
-     * @param graceNs how long a call that was interrupted may take to end
+     * @param graceNs the time that an interrupted call may take to end
      */
     CollectorPool(Delivery delivery, long graceNs) {
         this.delivery = delivery;
@@ -71,7 +72,7 @@ final class CollectorPool {
         }
     }
 
-    /** Begins to call a collector. */
+    /** Starts calling a collector. */
     void start(int id, long handle) {
         lock.lock();
         try {
@@ -86,7 +87,7 @@ final class CollectorPool {
         }
     }
 
-    /** Ends the calls of a collector. Does not wait for the one that runs. */
+    /** Stops calling a collector. Does not wait for a running call. */
     void stop(int id) {
         CollectorTask ended = null;
         lock.lock();
@@ -107,7 +108,7 @@ final class CollectorPool {
         release(ended);
     }
 
-    /** Returns the threads and the collectors, and the calls that have ended since the last question. */
+    /** Returns the threads and the collectors, and the calls that have ended since the previous poll. */
     Map<String, Object> stats() {
         lock.lock();
         try {
@@ -132,7 +133,7 @@ final class CollectorPool {
         return null;
     }
 
-    /** Makes a collector due to be closed. Returns it if it needs not be closed: the caller releases it without the lock. */
+    /** Schedules a collector to be closed. Returns the collector if it need not be closed; the caller then releases it without the lock. */
     private CollectorTask close(CollectorTask task) {
         long now = System.nanoTime();
         task.close(now);
@@ -167,7 +168,7 @@ final class CollectorPool {
         System.err.println("collector of " + task.collector.component() + ": " + Thrown.text(error));
     }
 
-    /** Returns the collector that a thread should take; null if there is none. */
+    /** Returns the collector that a thread should take, or null if there is none. */
     private CollectorTask due(long now) {
         CollectorTask first = null;
         for (CollectorTask task : tasks) {
@@ -196,7 +197,7 @@ final class CollectorPool {
         try {
             thread(this::work, "collector-" + started.incrementAndGet()).start();
         } catch (Throwable error) {
-            // No memory for a stack: the clock tries again.
+            // There is no memory for a stack. The clock thread retries.
             threads--;
             lookIn(RETRY_NS);
         }
@@ -212,7 +213,7 @@ final class CollectorPool {
     }
 
     private static Thread thread(Runnable task, String name) {
-        // Without the values that the thread of a collector passes on.
+        // The new thread does not inherit the thread-local values of a collector's thread.
         Thread thread = new Thread(null, task, name, 0, false);
         thread.setContextClassLoader(CollectorPool.class.getClassLoader());
         thread.setDaemon(true);
@@ -225,13 +226,13 @@ final class CollectorPool {
             try {
                 isNeeded = runNext();
             } catch (Throwable error) {
-                // Without memory; the thread continues.
+                // There is no memory. The thread continues.
                 LockSupport.parkNanos(PAUSE_NS);
             }
         }
     }
 
-    /** Waits for a collector, and calls it. Returns false if the thread ends. */
+    /** Waits for a collector, and calls or closes it. Returns false if the thread should exit. */
     private boolean runNext() throws InterruptedException {
         CollectorTask task;
         CallEvents events;
@@ -326,7 +327,7 @@ final class CollectorPool {
         try {
             calls.add(task.ended(failure, now));
         } catch (Throwable error) {
-            // There is no memory; the call must end all the same.
+            // There is no memory, but the call must end regardless.
             calls.omit();
         }
     }
@@ -346,7 +347,7 @@ final class CollectorPool {
         }
     }
 
-    /** Makes the clock look after some time, at the latest. */
+    /** Makes the clock thread check again after some time at the latest. */
     private void lookIn(long ns) {
         long at = System.nanoTime() + Math.min(ns, SLEEP_NS);
         if (at - lookNs < 0) {
@@ -360,13 +361,13 @@ final class CollectorPool {
             try {
                 tick().forEach(this::release);
             } catch (Throwable error) {
-                // Without memory; the clock continues.
+                // There is no memory. The clock thread continues.
                 LockSupport.parkNanos(PAUSE_NS);
             }
         }
     }
 
-    /** Waits until something is due, and handles it. Returns the collectors that end without being closed. */
+    /** Waits until a check is due, and performs the check. Returns the collectors that end without being closed. */
     private List<CollectorTask> tick() throws InterruptedException {
         lock.lock();
         try {
@@ -393,7 +394,7 @@ final class CollectorPool {
         }
     }
 
-    /** Looks at a collector. Returns in how many nanoseconds to look again. */
+    /** Checks a collector. Returns the number of nanoseconds until the next check. */
     private long lookIn(CollectorTask task, long now) {
         if (task.isRunning()) {
             return task.look(now);
@@ -401,7 +402,7 @@ final class CollectorPool {
         if (task.isStopped()) {
             return Math.max(graceNs - task.lateNs(now), 1);
         }
-        // If it is due, looks for a thread again: perhaps none could be started.
+        // Check a due collector again, because starting a thread may have failed.
         return task.isDue(now) ? RETRY_NS : task.isStarted() ? -task.lateNs(now) : SLEEP_NS;
     }
 }

@@ -3,13 +3,13 @@ package dev.millstream.operator.runtime;
 import java.util.List;
 
 /**
- * What the configuration of a source says about its collector.
+ * The configuration of a source's collector.
  *
- * @param code its code, as for an operator
- * @param jars further jars that its code sees
+ * @param code the collector's code, in the form of an operator
+ * @param jars additional jars that the code can use
  * @param intervalMs the time from one call to the next; 0 for a collector that blocks
- * @param timeoutMs the longest a call may take; 0 for any time
- * @param threads the most threads of all collectors
+ * @param timeoutMs the maximum duration of a call; 0 for no limit
+ * @param threads the maximum number of threads for all collectors
  */
 public record CollectorSpec(OperatorSpec code, List<String> jars, long intervalMs, long timeoutMs, int threads) {
     /** Returns the specification without compiled scripts, which would take memory as long as the collector exists. */
@@ -17,9 +17,9 @@ public record CollectorSpec(OperatorSpec code, List<String> jars, long intervalM
         return new CollectorSpec(code.withoutCompiled(), jars, intervalMs, timeoutMs, threads);
     }
 
-    /** Most threads that a configuration can ask for. */
+    /** Maximum number of threads in a configuration. */
     static final int THREADS_MAX = 256;
 
-    /** The threads if it does not say. */
+    /** Default number of threads. */
     static final int THREADS_DEFAULT = 16;
 }

@@ -5,20 +5,20 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** The schedule of a collector, its running call, and its counters. Guarded by the lock of the pool. */
+/** The schedule of a collector, its running call, and its counters. Guarded by the pool's lock. */
 final class CollectorTask {
-    /** How long a call that was interrupted may take to end, and a stopped collector to be closed. */
+    /** Time that an interrupted call may take to end, and that a stopped collector may take to be closed. */
     static final long GRACE_NS = TimeUnit.SECONDS.toNanos(5);
-    /** Longest time between two interrupts of a call, for code that ignores the first one. */
+    /** Maximum time between two interrupts of a call, for code that ignores the first interrupt. */
     private static final long REPEAT_NS = TimeUnit.SECONDS.toNanos(1);
 
     private static final long PERIOD_MAX_MS = TimeUnit.DAYS.toMillis(365);
 
     private enum Phase {
-        /** Not started, or until the next call. */
+        /** Not started, or waiting for the next call. */
         WAITING,
         RUNNING,
-        /** Stopped, and waits for a thread that closes it. */
+        /** Stopped, and waiting for a thread that closes the collector. */
         STOPPED,
         CLOSING
     }
@@ -29,7 +29,7 @@ final class CollectorTask {
     private final long repeatNs;
     private final long intervalNs;
     private final long timeoutNs;
-    /** Made in advance: there may be no memory when it is needed. */
+    /** Created in advance, because there may be no memory when the text is needed. */
     private final String timeoutText;
     private final CollectorBackoff backoff = new CollectorBackoff();
     private final AtomicLong events = new AtomicLong();
@@ -37,7 +37,7 @@ final class CollectorTask {
     private Phase phase = Phase.WAITING;
     private boolean isStarted;
     private long handle;
-    /** When the next call is due, or since when the collector waits to be closed. */
+    /** Time at which the next call is due, or since which the collector waits to be closed. */
     private long dueNs;
     private boolean isStopping;
 
@@ -45,7 +45,7 @@ final class CollectorTask {
     private CallEvents call;
     private long beganNs;
     private boolean isInterrupted;
-    /** The time that the call had run when it was interrupted. */
+    /** How long the call had run when it was interrupted. */
     private long interruptedAfterNs;
     private boolean isHanging;
 
@@ -88,30 +88,30 @@ final class CollectorTask {
         return phase == Phase.RUNNING || phase == Phase.CLOSING;
     }
 
-    /** Returns whether a thread should take it. */
+    /** Returns whether a thread should take this task. */
     boolean isDue(long nowNs) {
         return phase == Phase.STOPPED || isStarted && phase == Phase.WAITING && dueNs - nowNs <= 0;
     }
 
-    /** Returns whether it goes before another that is due. */
+    /** Returns whether this task goes before another task that is due. */
     boolean isBefore(CollectorTask other) {
         boolean isSameKind = isStopped() == other.isStopped();
         return isSameKind ? dueNs - other.dueNs < 0 : isStopped();
     }
 
-    /** Returns for how long it has been due. */
+    /** Returns how long this task has been due, in nanoseconds. */
     long lateNs(long nowNs) {
         return nowNs - dueNs;
     }
 
-    /** Begins to call it. */
+    /** Starts calling the collector. */
     void start(long newHandle, long nowNs) {
         handle = newHandle;
         dueNs = nowNs;
         isStarted = true;
     }
 
-    /** Begins a call, or to close it. */
+    /** Begins to call or to close the collector. */
     CallEvents begin(Delivery delivery, long nowNs) {
         call = new CallEvents(delivery, handle, events);
         phase = isStopped() ? Phase.CLOSING : Phase.RUNNING;
@@ -124,9 +124,9 @@ final class CollectorTask {
     }
 
     /**
-     * Returns the call, which is about to end.
+     * Returns a record of the call, which is about to end.
      *
-     * @param failure why it failed, or null
+     * @param failure the reason why the call failed, or null
      */
     CollectorCall ended(String failure, long nowNs) {
         String outcome = outcome(failure != null || isHanging);
@@ -144,9 +144,9 @@ final class CollectorTask {
     }
 
     /**
-     * Ends a call; called on its thread.
+     * Ends a call. Called on the call's thread.
      *
-     * @param failure why it failed, or null
+     * @param failure the reason why the call failed, or null
      */
     void end(String failure, long added, long nowNs) {
         if (failure != null && !isStopping && !isHanging) {
@@ -175,14 +175,14 @@ final class CollectorTask {
         }
     }
 
-    /** Makes it due to be closed; no call runs. */
+    /** Schedules the collector to be closed. No call may be running. */
     void close(long nowNs) {
         isStopping = true;
         phase = Phase.STOPPED;
         dueNs = nowNs;
     }
 
-    /** Interrupts the call that runs, after which no other begins. */
+    /** Interrupts the running call. No other call begins afterwards. */
     void stop(long nowNs) {
         isStopping = true;
         call.refuse(CallEvents.STOPPING);
@@ -197,15 +197,15 @@ final class CollectorTask {
         thread.interrupt();
     }
 
-    /** Returns how long the call has run without the time in which it waited for the agent. */
+    /** Returns how long the call has run, excluding the time during which it waited for the agent. */
     private long ranNs(long nowNs) {
         return nowNs - beganNs - call.waitedNs(nowNs);
     }
 
     /**
-     * Interrupts a call that takes too long, and notes that it hangs.
+     * Interrupts a call that takes too long, and detects a call that hangs.
      *
-     * @return in how many nanoseconds to look again
+     * @return the number of nanoseconds until the next check
      */
     long look(long nowNs) {
         long ranNs = ranNs(nowNs);
@@ -250,7 +250,7 @@ final class CollectorTask {
         return isDue(nowNs) ? "queued" : "waiting";
     }
 
-    /** Returns its counters and its state. */
+    /** Returns the collector's counters and state. */
     Map<String, Object> stats(long nowNs) {
         Map<String, Object> stats = new LinkedHashMap<>();
         stats.put("id", id);

@@ -2,30 +2,30 @@ package dev.millstream.operator.runtime;
 
 import java.util.Arrays;
 
-/** A column of a call: of the request, or added by a rule. Reused for other columns in later calls. */
+/** A column of a call, which is in the request or was added by a rule. Reused for other columns in later calls. */
 final class Column {
-    /** Longest array that is kept for later calls. */
+    /** Maximum length of an array that is kept for later calls. */
     private static final int KEPT_ROWS_MAX = 1 << 16;
 
     String name;
-    /** Its number in the request, or -1. */
+    /** Number of the column in the request, or -1. */
     int number;
     private long cells;
     private long own;
     private long[] changed;
     private boolean isChanged;
     private long reservedBytes;
-    /** Number of changed rows and values of emitted events. */
+    /** Number of changed rows, plus values of emitted events. */
     private int changes;
     private Object[] decoded;
     private int decodedChunk;
-    /** The last text that was set, and its cell. */
+    /** The text that was set last, and its cell. */
     String lastText;
     long lastCell;
-    /** Offset of its cells in the answer. */
+    /** Offset of the column's cells in the answer. */
     long answerCells;
 
-    /** Makes it a column without values. */
+    /** Initializes the column without values. */
     void begin(String newName) {
         name = newName;
         number = -1;
@@ -36,7 +36,7 @@ final class Column {
         decodedChunk = -1;
     }
 
-    /** Makes it a column of the request. */
+    /** Initializes the column from the request. */
     void begin(String newName, int newNumber, long column) {
         begin(newName);
         number = newNumber;
@@ -44,7 +44,7 @@ final class Column {
         own = Memory.getLong(column + Layout.COLUMN_OWN * 8);
     }
 
-    /** Drops what the call does not need any more. */
+    /** Drops data that the call no longer needs. */
     void end() {
         decoded = null;
         lastText = null;
@@ -57,7 +57,7 @@ final class Column {
         return isChanged;
     }
 
-    /** Returns whether any row or emitted event has a value that was set. */
+    /** Returns whether a rule has set a value in any row or emitted event. */
     boolean hasChanges() {
         return changes > 0;
     }
@@ -70,7 +70,7 @@ final class Column {
         return reservedBytes;
     }
 
-    /** Makes it able to take values, for which bytes of the answer are reserved. */
+    /** Lets the column take values, for which {@code bytes} in the answer are reserved. */
     void beginChanges(int rows, long bytes) {
         reservedBytes = bytes;
         if (changed == null || changed.length < rows) {
@@ -80,17 +80,17 @@ final class Column {
         isChanged = true;
     }
 
-    /** Returns the cell that a rule set, or CELL_UNCHANGED. */
+    /** Returns the cell that a rule has set, or CELL_UNCHANGED. */
     long changedCell(int row) {
         return isChanged ? changed[row] : Layout.CELL_UNCHANGED;
     }
 
-    /** Returns the cell of the request. */
+    /** Returns the cell in the request. */
     long requestCell(int row) {
         return cells == 0 ? Cells.ABSENT : Memory.getLong(cells + 8L * row);
     }
 
-    /** Returns the address of the buffer of a cell of the request. */
+    /** Returns the buffer address of a cell in the request. */
     long base(long cell, long block) {
         return Cells.isOwn(cell) ? own : block;
     }
@@ -110,22 +110,22 @@ final class Column {
         }
     }
 
-    /** Counts values of emitted events. */
+    /** Adds to the number of values of emitted events. */
     void countEmitted(int values) {
         changes += values;
     }
 
-    /** Returns the values of the chunk that were decoded before. */
+    /** Returns the chunk's values that were decoded so far. */
     Object[] decoded(int chunk, int length) {
         if (decodedChunk != chunk) {
-            // A new array is cheaper than to clear an old one: stores into young arrays need no barrier.
+            // Creating an array is cheaper than clearing an old array, because stores into young arrays need no barrier.
             decoded = new Object[length];
             decodedChunk = chunk;
         }
         return decoded;
     }
 
-    /** Forgets the decoded value of a row. */
+    /** Discards the decoded value of a row. */
     void forget(int chunk, int slot) {
         if (decodedChunk == chunk) {
             decoded[slot] = null;

@@ -8,15 +8,15 @@ final class Columns {
     static final String TIMESTAMP = "timestamp";
     static final String META = "meta.";
 
-    /** Number of columns whose arrays are kept for later calls. */
+    /** Maximum number of columns whose arrays are kept for later calls. */
     private static final int KEPT_MAX = 256;
 
     private final Names names = new Names();
     private Column[] all = new Column[0];
     private int count;
-    /** Number of columns of the request, and that for the timestamp. */
+    /** Number of columns in the request, plus the timestamp column. */
     private int given;
-    /** Open addressing; its length is a power of two. */
+    /** Hash table with open addressing. The length is a power of two. */
     private Column[] table = new Column[64];
     private Column message;
     private Column timestamp;
@@ -27,7 +27,7 @@ final class Columns {
         long columns = Memory.getLong(request + Layout.REQUEST_COLUMNS * 8);
         int length = Math.toIntExact(Memory.getLong(request + Layout.REQUEST_COLUMNS_LEN * 8));
         clear(length);
-        // Before the columns: a field of this name is not visible.
+        // Add the timestamp column first, so that a field with this name is not visible.
         timestamp = next();
         timestamp.begin(TIMESTAMP);
         insert(table, timestamp);
@@ -52,7 +52,7 @@ final class Columns {
         }
     }
 
-    /** Keeps nothing of the call, and only a moderate number of columns. */
+    /** Discards all data of the call, and keeps only a moderate number of columns. */
     void end() {
         for (int at = 0; at < count; at++) {
             all[at].end();
@@ -85,7 +85,7 @@ final class Columns {
         return all[count++];
     }
 
-    /** Returns the number of columns, with that for the timestamp, which is the first one. */
+    /** Returns the number of columns, including the timestamp column, which is the first column. */
     int count() {
         return count;
     }
@@ -94,22 +94,22 @@ final class Columns {
         return all[at];
     }
 
-    /** Returns the text of the events. */
+    /** Returns the column with the text of the events. */
     Column message() {
         return message;
     }
 
-    /** Returns the column that takes the times that rules set. */
+    /** Returns the column for the times that rules set. */
     Column timestamp() {
         return timestamp;
     }
 
-    /** Returns the members of JSON objects without a column; null if there are none. */
+    /** Returns the column with the members of JSON objects that have no column; null if there is no such column. */
     Column members() {
         return members;
     }
 
-    /** Returns a column; null if there is none. */
+    /** Returns a column, or null if there is none. */
     Column find(String name) {
         if (name == null) {
             throw new WrongTypeException("the name of a field cannot be null");
@@ -131,7 +131,7 @@ final class Columns {
         return (hash ^ hash >>> 16) & mask;
     }
 
-    /** Adds a column that the request does not have. */
+    /** Adds a column that is not in the request. */
     Column add(String name) {
         if (2 * (count + 1) > table.length) {
             enlarge();
@@ -142,17 +142,17 @@ final class Columns {
         return column;
     }
 
-    /** Returns the number of columns that the request does not have. */
+    /** Returns the number of columns that are not in the request. */
     int added() {
         return count - given;
     }
 
-    /** Returns the column that was added last; null if there is none. */
+    /** Returns the column that was added last, or null if no column was added. */
     Column lastAdded() {
         return count > given ? all[count - 1] : null;
     }
 
-    /** Removes the column that was added last. No search passes over its place in the table to another column. */
+    /** Removes the column that was added last. No search for another column passes over this column's place in the table. */
     void removeLast() {
         count--;
         Column last = all[count];
@@ -175,7 +175,7 @@ final class Columns {
         table = larger;
     }
 
-    /** Inserts a column; does nothing if there is one of this name. */
+    /** Inserts a column. Does nothing if a column with this name exists. */
     private static void insert(Column[] slots, Column column) {
         int mask = slots.length - 1;
         int at = slot(column.name, mask);

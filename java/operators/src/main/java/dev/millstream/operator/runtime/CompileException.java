@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** A fault in the source of a rule, or in a jar. */
+/** An error in the source of a rule, or in a jar. */
 public final class CompileException extends Exception {
     private static final long serialVersionUID = 1;
 
@@ -11,10 +11,10 @@ public final class CompileException extends Exception {
     /**
      * Creates the exception.
      *
-     * @param message what is wrong, and what to write instead
-     * @param rule the name of the rule, or null
-     * @param line its line, counted from 1; 0 if unknown
-     * @param column its column, counted from 1; 0 if unknown
+     * @param message the error and the fix
+     * @param rule the rule name, or null
+     * @param line the line in the rule, starting at 1; 0 if unknown
+     * @param column the column in the rule, starting at 1; 0 if unknown
      */
     public CompileException(String message, String rule, int line, int column) {
         super(message);
@@ -23,17 +23,17 @@ public final class CompileException extends Exception {
         this.column = column;
     }
 
-    /** Returns the name of the rule; null if it is not about one. */
+    /** Returns the rule name, or null if the error is not about a rule. */
     public String rule() {
         return rule;
     }
 
-    /** Returns the line, counted from 1; 0 if unknown. */
+    /** Returns the line, starting at 1; 0 if unknown. */
     public int line() {
         return line;
     }
 
-    /** Returns the column, counted from 1; 0 if unknown. */
+    /** Returns the column, starting at 1; 0 if unknown. */
     public int column() {
         return column;
     }

@@ -24,7 +24,7 @@ final class Constants {
         length = 0;
     }
 
-    /** Returns the value of a name in a row; null if there is none. */
+    /** Returns the value of a name in a row, or null if there is none. */
     String value(int row, String name) {
         if (row < firstRow || row >= endRow) {
             load(row);
@@ -37,7 +37,7 @@ final class Constants {
         return null;
     }
 
-    /** Reads the constants of the segment of a row. */
+    /** Loads the constants of a row's segment. */
     private void load(int row) {
         int low = 0;
         int high = count - 1;

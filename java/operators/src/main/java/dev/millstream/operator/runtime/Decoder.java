@@ -4,10 +4,10 @@ import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 
-/** Reads values. */
+/** Decodes values. */
 final class Decoder {
     private static final int KEPT_BYTES_MAX = 1 << 20;
-    /** Any number of so many digits is a long. */
+    /** Maximum number of digits with which every number fits in a long. */
     private static final int SAFE_DIGITS = 18;
     /** Tags of {@link ShortTexts}. */
     private static final int TEXT = 0;
@@ -17,7 +17,7 @@ final class Decoder {
     private byte[] scratch = new byte[4096];
     private long parsed;
 
-    /** Returns a value; null if it is absent. */
+    /** Returns a value, or null if the value is absent. */
     Object value(long cell, long base) {
         long address = base + Cells.start(cell);
         int length = Cells.length(cell);
@@ -34,7 +34,7 @@ final class Decoder {
         };
     }
 
-    /** Returns a value as text; null if it is absent or JSON's null. */
+    /** Returns a value as text, or null if the value is absent or JSON's null. */
     String asText(long cell, long base) {
         return switch (Cells.kind(cell)) {
             case (int) Layout.KIND_ABSENT, (int) Layout.KIND_NULL -> null;
@@ -45,7 +45,7 @@ final class Decoder {
         };
     }
 
-    /** Returns a value as an integer, also if it is text. */
+    /** Returns a value as an integer, even if the value is text. */
     long asLong(long cell, long base, long otherwise) {
         return switch (Cells.kind(cell)) {
             case (int) Layout.KIND_INT, (int) Layout.KIND_TEXT, (int) Layout.KIND_ESCAPED ->
@@ -54,7 +54,7 @@ final class Decoder {
         };
     }
 
-    /** Returns a value as a number, also if it is text. */
+    /** Returns a value as a number, even if the value is text. */
     double asDouble(long cell, long base, double otherwise) {
         int kind = Cells.kind(cell);
         boolean isNumber = kind == Layout.KIND_INT || kind == Layout.KIND_FLOAT;
@@ -128,7 +128,7 @@ final class Decoder {
         return new String(read(address, length), 0, length, StandardCharsets.UTF_8);
     }
 
-    /** Returns an array that begins with bytes of memory; valid until the next call. */
+    /** Returns an array that begins with a copy of memory. The array is valid until the next call. */
     byte[] read(long address, int length) {
         byte[] bytes = scratch;
         if (length > bytes.length) {
@@ -151,7 +151,7 @@ final class Decoder {
         return time == null ? text : time;
     }
 
-    /** Returns whether text is an integer in the range of a long; it is then in {@code parsed}. */
+    /** Returns whether a text is an integer in the range of a long, and stores the integer in {@code parsed}. */
     private boolean isLong(long address, int length) {
         int sign = length > 0 && Memory.getByte(address) == '-' ? 1 : 0;
         int digits = length - sign;
@@ -173,11 +173,11 @@ final class Decoder {
     private boolean isLargeLong(long address, int length) {
         String text = decode(address, length);
         parsed = integer(text, 0);
-        // Text of so many digits that is zero has only zeros.
+        // A result of 0 is either a valid zero or the default. A second default tells them apart.
         return parsed != 0 || integer(text, 1) == 0;
     }
 
-    /** Returns the text that the contents of a JSON string express. */
+    /** Returns the text that the contents of a JSON string represent. */
     static String unescape(String escaped) {
         int next = escaped.indexOf('\\');
         if (next < 0) {
@@ -193,7 +193,7 @@ final class Decoder {
         return text.append(escaped, from, escaped.length()).toString();
     }
 
-    /** Appends an escaped character. Returns the end of the escape. */
+    /** Appends the character that an escape represents. Returns the end of the escape. */
     private static int appendEscape(StringBuilder text, String escaped, int at) {
         char kind = escaped.charAt(at);
         if (kind == 'u' && at + 5 <= escaped.length()) {

@@ -1,18 +1,18 @@
 package dev.millstream.operator.runtime;
 
-/** Takes the events of collectors; replaced in tests, where no agent is linked. */
+/** Receives the events of collectors. Tests replace it, because no agent is linked there. */
 interface Delivery {
-    /** What {@link #deliver} returns if the events were taken. */
+    /** Result of {@link #deliver} if the agent has accepted the events. */
     int TAKEN = 0;
 
     /**
-     * Copies a chunk, see {@link ChunkLayout}; waits while the agent takes no more.
+     * Copies a chunk, see {@link ChunkLayout}. Waits while the agent accepts no more events.
      *
-     * @param handle that of the source
+     * @param handle the handle of the source
      * @return TAKEN, or another number if the source is stopping
      */
     int deliver(long handle, long address, long bytes, int events);
 
-    /** Tells that a collector has stopped; the handle is not used again. */
+    /** Reports that a collector has stopped. The handle is not used afterwards. */
     void stopped(long handle);
 }

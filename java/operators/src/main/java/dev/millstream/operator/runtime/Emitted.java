@@ -7,16 +7,16 @@ final class Emitted {
     private static final int KEPT_MAX = 1 << 14;
     private static final int UNDONE = -1;
 
-    /** The row of each event, or UNDONE. */
+    /** Row of each event, or UNDONE. */
     private int[] rows = new int[64];
-    /** The end of the values of each event. */
+    /** End of each event's values. */
     private int[] ends = new int[64];
     private int count;
     private Column[] columns = new Column[64];
     private long[] cells = new long[64];
     private int values;
 
-    /** Adds a value to the event that {@link #commit} adds. */
+    /** Adds a value to the event that the next {@link #commit} adds. */
     void add(Column column, long cell) {
         if (values == cells.length) {
             columns = Arrays.copyOf(columns, values * 2);
@@ -27,7 +27,7 @@ final class Emitted {
         values++;
     }
 
-    /** Adds an event with the values that were added since the last one. */
+    /** Adds an event with the values that were added since the previous event. */
     void commit(int row) {
         if (count == rows.length) {
             rows = Arrays.copyOf(rows, count * 2);
@@ -39,14 +39,14 @@ final class Emitted {
         count++;
     }
 
-    /** Counts the values of an event in their columns. */
+    /** Adds to the value counts of an event's columns. */
     private void count(int event, int by) {
         for (int at = start(event); at < ends[event]; at++) {
             columns[at].countEmitted(by);
         }
     }
 
-    /** Drops the values that belong to no event. */
+    /** Drops values that belong to no event. */
     void rollback() {
         values = start(count);
     }
@@ -59,7 +59,7 @@ final class Emitted {
         return count;
     }
 
-    /** Removes the events of a row; they are among those from a number on. */
+    /** Removes the events of a row, all of which have the number {@code from} or a higher number. */
     void undo(int row, int from) {
         rollback();
         for (int event = from; event < count; event++) {
@@ -75,7 +75,7 @@ final class Emitted {
     }
 
 
-    /** Forgets the events of the call, and keeps arrays of moderate length. */
+    /** Discards the call's events, and keeps only arrays of moderate length. */
     void end() {
         Arrays.fill(columns, 0, Math.min(values, columns.length), null);
         count = 0;
@@ -90,7 +90,7 @@ final class Emitted {
         }
     }
 
-    /** Sorts the events by row, and drops those that were undone. Returns the numbers of the events in that order. */
+    /** Sorts the events by row, without undone events. Returns the event numbers in this order. */
     int[] order() {
         long[] keys = new long[count];
         int length = 0;
@@ -111,7 +111,7 @@ final class Emitted {
         return rows[event];
     }
 
-    /** Writes the cells of an event into the columns of the answer, at the position that the event has there. */
+    /** Writes an event's cells to the columns of the answer, at the event's position in the answer. */
     void writeCells(int event, long address, int position) {
         for (int at = start(event); at < ends[event]; at++) {
             Memory.putLong(address + columns[at].answerCells + 8L * position, cells[at]);

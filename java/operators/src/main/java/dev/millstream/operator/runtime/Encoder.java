@@ -3,9 +3,9 @@ package dev.millstream.operator.runtime;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 
-/** Writes values into the buffer of an answer, and returns their cells. */
+/** Writes values to the answer buffer, and returns their cells. */
 final class Encoder {
-    /** Up to this length, a loop over the characters is faster than an array of bytes. */
+    /** Maximum length for which a loop over the characters is faster than a byte array. */
     private static final int SHORT_LENGTH = 24;
 
     private static final int LONG_DIGITS_MAX = 20;

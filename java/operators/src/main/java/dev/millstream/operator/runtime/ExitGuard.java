@@ -7,7 +7,7 @@ import org.objectweb.asm.Handle;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Replaces calls that end the process, so that they throw a SecurityException. It prevents accidents, not attacks. */
+/** Replaces calls that end the process with calls that throw a SecurityException. Prevents accidents, not attacks. */
 final class ExitGuard extends ClassVisitor {
     private static final String HELPER = "millstream$exit";
     private static final String EXIT = "(I)V";
@@ -30,7 +30,7 @@ final class ExitGuard extends ClassVisitor {
         try {
             reader = new ClassReader(file);
         } catch (RuntimeException error) {
-            // Broken or too new: the virtual machine says so when it loads the class.
+            // The file is broken or too new. The JVM reports this when it loads the class.
             return file;
         }
         ClassWriter writer = new ClassWriter(reader, 0);
@@ -74,7 +74,7 @@ final class ExitGuard extends ClassVisitor {
         method.visitEnd();
     }
 
-    /** Returns the descriptor of the method to call instead; null if the call does not end the process. */
+    /** Returns the descriptor of the method to call instead, or null if the call does not end the process. */
     private String replacement(String owner, String name, String descriptor) {
         if (!descriptor.equals(EXIT)) {
             return null;
@@ -90,7 +90,7 @@ final class ExitGuard extends ClassVisitor {
         return null;
     }
 
-    /** Replaces the calls of a method. */
+    /** Replaces the calls in a method. */
     private final class Calls extends MethodVisitor {
         Calls(MethodVisitor next) {
             super(Opcodes.ASM9, next);

@@ -5,17 +5,17 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 
-/** The rows of a call that failed. */
+/** The failed rows of a call. */
 final class Failures {
     private final List<Failure> all = new ArrayList<>();
 
     /**
-     * A row that failed.
+     * A failed row.
      *
-     * @param row its number
+     * @param row the row number
      * @param reason one of REASON
-     * @param rule the number of the rule
-     * @param message why
+     * @param rule the rule number
+     * @param message the reason as text
      */
     record Failure(int row, long reason, int rule, String message) {}
 
@@ -31,7 +31,7 @@ final class Failures {
         return all.size();
     }
 
-    /** Returns the number of bytes that a failure takes at most in the answer, if it is the next one. */
+    /** Returns the maximum number of bytes that a failure takes in the answer if it is the next failure. */
     long bytesMax(Failure failure) {
         boolean isRepeated = !all.isEmpty() && all.get(all.size() - 1).message.equals(failure.message);
         return Layout.FAILED_WORDS * 8 + (isRepeated ? 0 : failure.message.length() * 3L);

@@ -1,14 +1,14 @@
 package dev.millstream.operator.runtime;
 
-/** Enlarges the buffer of an answer; replaced in tests, where no agent is linked. */
+/** Enlarges the answer buffer. Tests replace it, because no agent is linked there. */
 @FunctionalInterface
 interface Grower {
     /**
-     * Enlarges the buffer of a call, and stores its address and capacity in the request.
+     * Enlarges the buffer of a call, and stores the buffer's address and capacity in the request.
      *
      * @param call REQUEST_CALL
      * @param used number of bytes to keep
-     * @param needed the new capacity, at least
+     * @param needed the minimum new capacity
      * @return the new address; 0 if there is no memory
      */
     long grow(long call, long used, long needed);

@@ -7,10 +7,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * How much memory the heap keeps beyond what is in use.
+ * Controls how much memory the heap keeps beyond the memory in use.
  *
- * <p>The free part that a collection leaves can be changed while the virtual machine runs. With a small one, a full collection returns
- * memory to the system; the collectors Serial, G1 and Shenandoah follow it, ZGC returns memory by itself, and Parallel keeps it.
+ * <p>The free ratio of the heap after a collection can change while the JVM runs. With a small ratio, a full collection returns memory to
+ * the system. The Serial, G1 and Shenandoah collectors follow the ratio, ZGC returns memory by itself, and Parallel keeps the memory.
  */
 final class HeapTarget {
     private static final String MIN_FREE = "MinHeapFreeRatio";
@@ -23,9 +23,9 @@ final class HeapTarget {
     private final String maxFree = value(MAX_FREE);
 
     /**
-     * Collects, and returns memory to the system.
+     * Collects garbage, and returns memory to the system.
      *
-     * @return JSON with the bytes of the heap after that
+     * @return JSON with the heap size in bytes after the collection
      */
     byte[] tighten() {
         set(MIN_FREE, MIN_FREE_TIGHT);
@@ -38,13 +38,13 @@ final class HeapTarget {
         return Json.bytes(answer);
     }
 
-    /** Lets the heap keep what its options say again: it is collected less often. */
+    /** Restores the free ratio in the JVM options, so that the heap is collected less often. */
     void relax() {
         set(MAX_FREE, maxFree);
         set(MIN_FREE, minFree);
     }
 
-    /** Returns the value of an option; null if this virtual machine has none of that name. */
+    /** Returns the value of an option, or null if this JVM has no option with this name. */
     private String value(String name) {
         try {
             return options == null ? null : options.getVMOption(name).getValue();
@@ -60,7 +60,7 @@ final class HeapTarget {
         try {
             options.setVMOption(name, value);
         } catch (IllegalArgumentException error) {
-            // The collector does not take the value: the heap keeps its size.
+            // The collector does not accept the value, so the heap keeps its size.
             return;
         }
     }

@@ -4,14 +4,14 @@ import java.lang.reflect.InvocationTargetException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** An operator on a worker. */
+/** An operator instance on a worker. */
 final class Instance {
     private static final long RETRY_NS = 1_000_000_000;
 
     private enum State {
         IDLE,
         RUNNING,
-        /** It runs, and is closed afterwards. */
+        /** Running, and closed after the call. */
         REMOVED,
         CLOSED
     }
@@ -50,7 +50,7 @@ final class Instance {
         }
     }
 
-    /** Closes what can be closed: now, or after the call that runs. */
+    /** Closes the rules now, or after the running call. */
     void remove() {
         while (true) {
             State known = state.get();
@@ -68,9 +68,9 @@ final class Instance {
     }
 
     /**
-     * Returns the rules, which are created by the first call. After a failure, that is tried at most once per second.
+     * Returns the rules. The first call creates them. After a failure, a call tries again at most once per second.
      *
-     * @return null if that failed: {@link #failure} says why
+     * @return null if the rules could not be created; {@link #failure} then returns the reason
      */
     Rule[] rules() {
         boolean isDue = failure == null || System.nanoTime() - failedNs >= RETRY_NS;

@@ -17,10 +17,10 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 
 /**
- * Loads the classes of jars, the first of which has precedence. They see the JDK and the API of operators and collectors, but nothing else
- * of the agent.
+ * Loads the classes in jars. The first jar has precedence. The classes can use the JDK and the API of operators and collectors, but nothing
+ * else of the agent.
  *
- * <p>Calls that would end the process are replaced, see {@link ExitGuard}.
+ * <p>Calls that would end the process are replaced; see {@link ExitGuard}.
  */
 final class JarLoader extends SecureClassLoader {
     private static final List<String> APIS = List.of("dev.millstream.operator.", "dev.millstream.collector.");
@@ -34,21 +34,21 @@ final class JarLoader extends SecureClassLoader {
     private int newestVersion;
 
     /**
-     * Creates it without jars.
+     * Creates a loader without jars.
      *
-     * @param name what the loader is called
+     * @param name the name of the loader
      */
     JarLoader(String name) {
         super(name, ClassLoader.getPlatformClassLoader());
     }
 
-    /** A jar that is open. */
+    /** An open jar. */
     private record Jar(JarFile file, URL url, CodeSource source) {}
 
     /** An entry of a jar. */
     private record Found(Jar jar, ZipEntry entry) {}
 
-    /** Adds a jar; before a class is loaded. */
+    /** Adds a jar. Must be called before a class is loaded. */
     void add(Path path) throws IOException {
         URL url = path.toUri().toURL();
         JarFile file = new JarFile(path.toFile(), false, ZipFile.OPEN_READ, JarFile.runtimeVersion());
@@ -64,7 +64,7 @@ final class JarLoader extends SecureClassLoader {
         newestVersion = Math.max(newestVersion, version);
     }
 
-    /** Closes the jars. Classes that are loaded can still run, but load no others. */
+    /** Closes the jars. Loaded classes can still run, but cannot load other classes. */
     void close() {
         for (Jar jar : jars) {
             try {
@@ -99,7 +99,7 @@ final class JarLoader extends SecureClassLoader {
             }
             return define(name, read(found), found.jar.source);
         } catch (IOException | IllegalStateException error) {
-            // The latter: the operator was removed.
+            // An IllegalStateException means that the operator was removed.
             throw new ClassNotFoundException(name, error);
         }
     }
@@ -126,7 +126,7 @@ final class JarLoader extends SecureClassLoader {
             try {
                 definePackage(name, null, null, null, null, null, null, null);
             } catch (IllegalArgumentException defined) {
-                // Another thread was faster.
+                // Another thread has defined the package first.
                 return;
             }
         }
@@ -165,7 +165,7 @@ final class JarLoader extends SecureClassLoader {
         return Collections.enumeration(found);
     }
 
-    @SuppressWarnings("deprecation") // URLs of jars have no other constructor in Java 17.
+    @SuppressWarnings("deprecation") // Java 17 has no other constructor for jar URLs.
     private static URL resource(Jar jar, ZipEntry entry) {
         try {
             return new URL("jar:" + jar.url + "!/" + entry.getName());

@@ -17,7 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.UnaryOperator;
 
-/** Nested values from and to JSON. */
+/** Converts nested values from and to JSON. */
 final class Json {
     private static final int NUMBER_DIGITS_MAX = 10_000;
     private static final JsonFactory FACTORY = JsonFactory.builder()
@@ -26,7 +26,7 @@ final class Json {
                     .maxNameLength((int) Layout.CELL_LENGTH_MASK)
                     .maxNumberLength(NUMBER_DIGITS_MAX)
                     .build())
-            // Keys are data: a shared table of them would only grow.
+            // Keys are data, so a shared table of keys would only grow.
             .disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES)
             .build();
     private static final JsonFactory EVENT_FACTORY = FACTORY.rebuild()
@@ -35,7 +35,7 @@ final class Json {
 
     private Json() {}
 
-    /** Reads the first bytes of an array: an object, an array, or another value. */
+    /** Parses the first bytes of an array as an object, an array, or another value. */
     static Object parse(byte[] json, int length) {
         try {
             return parse(FACTORY.createParser(json, 0, length));
@@ -46,7 +46,7 @@ final class Json {
         }
     }
 
-    /** Reads text. */
+    /** Parses a text. */
     static Object parse(String json) {
         try {
             return parse(FACTORY.createParser(json));
@@ -108,7 +108,7 @@ final class Json {
         return bytes(FACTORY, value, Canonical::of);
     }
 
-    /** Returns the JSON of the fields of an event, in which numbers that are not finite are null. */
+    /** Returns the JSON of an event's fields, in which numbers that are not finite are null. */
     static byte[] eventBytes(Map<String, Object> fields) {
         return bytes(EVENT_FACTORY, fields, Canonical::finite);
     }
@@ -146,7 +146,7 @@ final class Json {
         } else if (plain instanceof java.time.Instant time) {
             generator.writeString(time.toString());
         } else {
-            // Null, booleans and numbers, whose text is JSON.
+            // The text of null, booleans and numbers is JSON.
             generator.writeRawValue(String.valueOf(plain));
         }
     }

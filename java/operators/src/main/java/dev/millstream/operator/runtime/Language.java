@@ -3,9 +3,9 @@ package dev.millstream.operator.runtime;
 /** A language of rules. */
 public interface Language {
     /**
-     * Compiles a rule, or takes what an earlier registration compiled; called on the control thread.
+     * Compiles a rule, or loads the result of an earlier compilation. Called on the control thread.
      *
-     * @throws CompileException the source has a fault
+     * @throws CompileException if the source is invalid
      */
     CompiledRule compile(RuleSource source, OperatorSpec spec) throws CompileException;
 }

@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** The languages of rules, which are loaded when they are first used. */
+/** The languages of rules, which are loaded at their first use. */
 final class Languages {
     private static final Map<String, String> CLASSES = Map.of(
             "groovy", "dev.millstream.operator.groovy.GroovyLanguage",
@@ -15,7 +15,7 @@ final class Languages {
     /**
      * Compiles an operator.
      *
-     * @throws CompileException its source or its jar has a fault
+     * @throws CompileException if the source or the jar is invalid
      */
     LoadedOperator load(OperatorSpec spec) throws CompileException {
         if (spec.language().equals("class")) {
@@ -30,10 +30,10 @@ final class Languages {
     }
 
     /**
-     * Compiles the script of a collector.
+     * Compiles a collector script.
      *
-     * @param jars finds the classes of its jars; null if it has none
-     * @throws CompileException it has a fault
+     * @param jars finds the classes in the collector's jars; null if there are no jars
+     * @throws CompileException if the script is invalid
      */
     CompiledCollector compileCollector(RuleSource source, CollectorSpec spec, ClassLoader jars) throws CompileException {
         String name = spec.code().language();

@@ -7,7 +7,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 
-/** The instance of a collector. Used by one thread at a time. */
+/** The instance of a collector. Only one thread at a time uses the instance. */
 final class LoadedCollector {
     private final CollectorSpec spec;
     private final Collector collector;
@@ -18,10 +18,10 @@ final class LoadedCollector {
     private String compiled;
 
     /**
-     * Creates it.
+     * Creates the instance.
      *
-     * @param name what a failure calls its source
-     * @param loader its class loader, closed at the end; null for that of the agent
+     * @param name the source name in failure messages
+     * @param loader the collector's class loader, which is closed at the end; null for the agent's class loader
      */
     LoadedCollector(CollectorSpec spec, Collector collector, String name, JarLoader loader) {
         this.spec = spec;
@@ -31,15 +31,15 @@ final class LoadedCollector {
         place = new Place(spec.code().component(), Collections.unmodifiableMap(spec.code().options()), new HashMap<>());
     }
 
-    /** What the collector sees of the agent. */
+    /** The collector's configuration and state. */
     private record Place(String component, Map<String, Object> options, Map<String, Object> state) implements CollectorContext {}
 
-    /** Notes what registers the collector again without its compiler. */
+    /** Stores the compiled script, which registers the collector again without the compiler. */
     void keepCompiled(String script) {
         compiled = script;
     }
 
-    /** Returns what {@link #keepCompiled} noted, and forgets it; null if there is none. */
+    /** Returns and discards the script that {@link #keepCompiled} has stored; null if there is none. */
     String takeCompiled() {
         String taken = compiled;
         compiled = null;
@@ -54,17 +54,17 @@ final class LoadedCollector {
         return spec.code().component();
     }
 
-    /** Returns the class loader of its code. */
+    /** Returns the class loader of the collector's code. */
     ClassLoader loader() {
         return collector.getClass().getClassLoader();
     }
 
-    /** Returns whether it is to be closed. */
+    /** Returns whether the collector must be closed. */
     boolean isOpen() {
         return isOpen;
     }
 
-    /** Runs a call; the first one opens the collector. */
+    /** Runs a call. The first call opens the collector. */
     void call(Events events) throws Exception {
         ClassLoader before = enter();
         try {
@@ -114,7 +114,7 @@ final class LoadedCollector {
         return before;
     }
 
-    /** Closes its jars. */
+    /** Closes the collector's jars. */
     void release() {
         if (loader != null) {
             loader.close();
@@ -122,12 +122,12 @@ final class LoadedCollector {
     }
 
     private static String advice(Throwable thrown) {
-        // With a space it is not the name of a class, but why a class of the collector could not be initialized.
+        // A message with a space is not a class name, but the reason why a class of the collector could not be initialized.
         boolean isMissing = thrown instanceof NoClassDefFoundError && !String.valueOf(thrown.getMessage()).contains(" ");
         return isMissing ? "; name the jar with this class in `jars`" : "";
     }
 
-    /** Returns the class and the text of an exception, with the line of the source that threw it. */
+    /** Returns the class and the text of an exception, with the source line that threw it. */
     String text(Throwable thrown) {
         String text = Thrown.text(thrown) + advice(thrown);
         int line = Thrown.line(thrown, collector.getClass().getName());

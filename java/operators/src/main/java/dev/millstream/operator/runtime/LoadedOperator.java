@@ -10,23 +10,24 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** An operator that was registered. */
+/** A registered operator. */
 final class LoadedOperator {
     private final OperatorSpec spec;
     private final List<CompiledRule> rules;
     private final JarLoader loader;
-    /** Number of instances that are not closed, and one until it is removed. */
+    /** Number of open instances, plus one until the operator is removed. */
     private final AtomicInteger users = new AtomicInteger(1);
     private final Map<Worker, Instance> instances = new ConcurrentHashMap<>();
-    /** The counters of all workers, also of those that ended. */
+    /** Counters of all workers, including workers that have ended. */
     private final List<RuleCounters> counters = new CopyOnWriteArrayList<>();
     private final AtomicBoolean hasLogged = new AtomicBoolean();
     private volatile boolean isRemoved;
 
     /**
-     * Creates it.
+     * Creates the operator.
      *
-     * @param loader the class loader that its code expects as that of its thread, closed at the end; null for that of the agent
+     * @param loader the context class loader that the operator's code expects, which is closed at the end; null for the agent's class
+     *     loader
      */
     LoadedOperator(OperatorSpec spec, List<CompiledRule> rules, JarLoader loader) {
         this.spec = spec;
@@ -50,7 +51,7 @@ final class LoadedOperator {
         return spec.rules().isEmpty() ? spec.className() : spec.rules().get(rule).name();
     }
 
-    /** Returns the instance of a worker; called on its thread. */
+    /** Returns a worker's instance. Called on the worker's thread. */
     Instance instance(Worker worker) {
         Instance known = instances.get(worker);
         if (known != null) {
@@ -66,7 +67,7 @@ final class LoadedOperator {
         return created;
     }
 
-    /** Closes the instance of a worker. */
+    /** Closes a worker's instance. */
     void workerEnds(Worker worker) {
         Instance ended = instances.remove(worker);
         if (ended != null) {
@@ -81,7 +82,7 @@ final class LoadedOperator {
         }
     }
 
-    /** Closes all instances; those that run, after their call. */
+    /** Closes all instances. An instance that is running is closed after its call. */
     void remove() {
         isRemoved = true;
         for (Worker worker : instances.keySet()) {
@@ -90,14 +91,14 @@ final class LoadedOperator {
         release();
     }
 
-    /** Logs the first exception of a method {@code close}. */
+    /** Logs the first exception of a {@code close} method. */
     void logClose(Throwable error) {
         if (!hasLogged.getAndSet(true)) {
             System.err.println("operator of " + spec.component() + ": close: " + Thrown.text(error));
         }
     }
 
-    /** Returns what each rule did. */
+    /** Returns the counters of each rule. */
     List<Map<String, Object>> stats() {
         List<Map<String, Object>> stats = new ArrayList<>();
         for (int at = 0; at < rules.size(); at++) {

@@ -6,7 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The answer of a call as Java values; read while the request is allocated. */
+/** The answer of a call as Java values, which are read while the request is allocated. */
 public final class LocalAnswer {
     private final Map<String, LocalValue[]> changed = new LinkedHashMap<>();
     private final List<Integer> dropped = new ArrayList<>();
@@ -16,12 +16,12 @@ public final class LocalAnswer {
     private final long answer;
 
     /**
-     * A row that failed.
+     * A failed row.
      *
-     * @param row its number
+     * @param row the row number
      * @param reason one of REASON
-     * @param rule the number of the rule
-     * @param message why
+     * @param rule the rule number
+     * @param message the reason as text
      */
     public record Failed(int row, long reason, int rule, String message) {}
 
@@ -89,12 +89,14 @@ public final class LocalAnswer {
         return LocalValue.of(Cells.kind(cell), Memory.bytes(base + Cells.start(cell), Cells.length(cell)));
     }
 
-    /** Returns the changed columns: per row, and then per emitted event, a value; null where nothing was set. */
+    /**
+     * Returns the changed columns. A column contains a value for each row and then for each emitted event; null means that nothing was set.
+     */
     public Map<String, LocalValue[]> changed() {
         return changed;
     }
 
-    /** Returns the rows that were dropped. */
+    /** Returns the dropped rows. */
     public List<Integer> dropped() {
         return dropped;
     }
@@ -104,7 +106,7 @@ public final class LocalAnswer {
         return emitted;
     }
 
-    /** Returns the rows that failed. */
+    /** Returns the failed rows. */
     public List<Failed> failed() {
         return failed;
     }

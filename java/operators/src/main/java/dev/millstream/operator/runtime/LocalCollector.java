@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** Calls a collector on the current thread, without an agent. For tests of collectors. */
+/** Calls a collector on the current thread without an agent, for collector tests. */
 public final class LocalCollector implements AutoCloseable {
     private final LoadedCollector collector;
 
@@ -20,7 +20,7 @@ public final class LocalCollector implements AutoCloseable {
     /**
      * Compiles a collector.
      *
-     * @throws IllegalArgumentException its source or one of its jars has a fault
+     * @throws IllegalArgumentException if the source or one of the jars is invalid
      */
     public static LocalCollector of(CollectorSpec spec) {
         try {
@@ -32,7 +32,7 @@ public final class LocalCollector implements AutoCloseable {
         }
     }
 
-    /** Takes a collector that the caller created. */
+    /** Uses a collector that the caller has created. */
     public static LocalCollector of(Collector collector, Map<String, Object> options) {
         String name = collector.getClass().getName();
         OperatorSpec code = new OperatorSpec("test", "class", List.of(), null, name, options, Map.of(), null, 0, List.of(), List.of());
@@ -42,9 +42,9 @@ public final class LocalCollector implements AutoCloseable {
     /**
      * Calls the collector once.
      *
-     * @param eventsMax number of events after which its source stops
-     * @return the events that it added
-     * @throws IllegalStateException the call failed
+     * @param eventsMax number of events after which the source stops
+     * @return the added events
+     * @throws IllegalStateException if the call failed
      */
     public List<LocalEvent> call(long eventsMax) {
         Taker taker = new Taker();
@@ -104,7 +104,7 @@ public final class LocalCollector implements AutoCloseable {
         }
     }
 
-    /** Returns the class loader of its code. */
+    /** Returns the class loader of the collector's code. */
     ClassLoader loader() {
         return collector.loader();
     }

@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** Reads chunks of events as the agent does. For tests of collectors. */
+/** Reads chunks of events as the agent does, for collector tests. */
 public final class LocalEvents {
     private final byte[] chunk;
     private int at;
@@ -18,7 +18,7 @@ public final class LocalEvents {
     /**
      * An event of a collector.
      *
-     * @param time null if it has none
+     * @param time null if the event has no time
      */
     public record LocalEvent(String message, Map<String, Object> fields, Instant time) {}
 

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
 
-/** The request of a call, made from Java values as the agent makes it from its columns. */
+/** The request of a call, created from Java values as the agent creates a request from its columns. */
 public final class LocalRequest implements AutoCloseable {
     private static final long OUT_BYTES = 4096;
 
@@ -29,8 +29,8 @@ public final class LocalRequest implements AutoCloseable {
     /**
      * Rows with the same constants.
      *
-     * @param firstRow the first one
-     * @param rows their number
+     * @param firstRow the first row
+     * @param rows the number of rows
      * @param constants attributes and {@code meta} names
      */
     private record Segment(int firstRow, int rows, Map<String, String> constants) {}
@@ -48,19 +48,19 @@ public final class LocalRequest implements AutoCloseable {
         return values;
     }
 
-    /** Sets the value of a field in a row; {@code message} is its text. */
+    /** Sets the value of a field in a row. {@code message} is the row's text. */
     public LocalRequest set(int row, String column, Object value) {
         columns.computeIfAbsent(column, name -> absent())[row] = LocalValue.of(value);
         return this;
     }
 
-    /** Puts the values of a column into a buffer that only the column uses. */
+    /** Puts a column's values into a buffer that only this column uses. */
     public LocalRequest own(String column) {
         ownColumns.add(column);
         return this;
     }
 
-    /** Selects rows, in ascending order; by default, all are. */
+    /** Selects rows, in ascending order. By default, all rows are selected. */
     public LocalRequest select(int... rowNumbers) {
         selected = rowNumbers.clone();
         return this;
@@ -78,13 +78,13 @@ public final class LocalRequest implements AutoCloseable {
         return this;
     }
 
-    /** Adds a segment after the last one. */
+    /** Adds a segment after the last segment. */
     public LocalRequest segment(int firstRow, int segmentRows, Map<String, String> constants) {
         segments.add(new Segment(firstRow, segmentRows, constants));
         return this;
     }
 
-    /** Sets the capacity of the buffer for the answer. */
+    /** Sets the capacity of the answer buffer. */
     public LocalRequest outBytes(long bytes) {
         outBytes = bytes;
         return this;
@@ -95,7 +95,7 @@ public final class LocalRequest implements AutoCloseable {
         return rows;
     }
 
-    /** Returns the address of the request, which is allocated by the first call. */
+    /** Returns the address of the request. The first call allocates the request. */
     long address(long call) {
         if (request == null) {
             long[] words = new long[(int) Layout.REQUEST_WORDS];
@@ -109,7 +109,7 @@ public final class LocalRequest implements AutoCloseable {
         return request.address();
     }
 
-    /** Enlarges the buffer for the answer. */
+    /** Enlarges the answer buffer. */
     long grow(long used, long needed) {
         NativeBlock larger = allocate(needed);
         Memory.write(Memory.bytes(out.address(), used), (int) used, larger.address());
@@ -223,7 +223,7 @@ public final class LocalRequest implements AutoCloseable {
         return new ArrayList<>(columns.keySet()).get(number);
     }
 
-    /** Frees its memory. */
+    /** Frees the request's memory. */
     @Override
     public void close() {
         blocks.forEach(NativeBlock::close);

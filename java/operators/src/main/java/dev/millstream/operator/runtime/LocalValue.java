@@ -6,20 +6,20 @@ import java.nio.charset.StandardCharsets;
  * A value of a {@link LocalRequest} or {@link LocalAnswer}.
  *
  * @param kind one of KIND
- * @param bytes its bytes
+ * @param bytes the value's bytes
  */
 public record LocalValue(int kind, byte[] bytes) {
-    /** Returns a value of the request. */
+    /** Returns a value for a request. */
     public static LocalValue of(long kind, String bytes) {
         return of(kind, bytes.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** Returns a value of the request. */
+    /** Returns a value for a request. */
     public static LocalValue of(long kind, byte[] bytes) {
         return new LocalValue((int) kind, bytes);
     }
 
-    /** Returns a value for an object that a field can have. */
+    /** Returns the value for an object that a field can have. */
     public static LocalValue of(Object value) {
         if (value instanceof LocalValue known) {
             return known;
@@ -48,7 +48,7 @@ public record LocalValue(int kind, byte[] bytes) {
         return new String(bytes, StandardCharsets.UTF_8);
     }
 
-    /** Returns what {@link dev.millstream.operator.Row#get} returns for it. */
+    /** Returns the object that {@link dev.millstream.operator.Row#get} returns for this value. */
     public Object value() {
         return switch (kind) {
             case (int) Layout.KIND_FALSE -> false;
@@ -62,7 +62,7 @@ public record LocalValue(int kind, byte[] bytes) {
         };
     }
 
-    /** Returns whether it is no value: the field was removed. */
+    /** Returns whether this is no value, because the field was removed. */
     public boolean isAbsent() {
         return kind == Layout.KIND_ABSENT;
     }

@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** Calls operators on the current thread as the agent does on a worker. For tests of operators. */
+/** Calls operators on the current thread as the agent does on a worker, for operator tests. */
 public final class LocalWorker implements AutoCloseable {
     private static final Map<Long, LocalRequest> CALLS = new ConcurrentHashMap<>();
     private static final AtomicLong NEXT_CALL = new AtomicLong(1);
@@ -25,7 +25,7 @@ public final class LocalWorker implements AutoCloseable {
         return needed > outBytesMax ? 0 : CALLS.get(call).grow(used, needed);
     }
 
-    /** Sets the largest buffer of an answer. */
+    /** Sets the maximum size of the answer buffer. */
     public void outBytesMax(long bytes) {
         outBytesMax = bytes;
     }
@@ -33,8 +33,8 @@ public final class LocalWorker implements AutoCloseable {
     /**
      * Compiles an operator.
      *
-     * @return its id
-     * @throws IllegalArgumentException its source or its jar has a fault
+     * @return the operator's id
+     * @throws IllegalArgumentException if the source or the jar is invalid
      */
     public static int register(OperatorSpec spec) {
         byte[] answer = Bridge.register(Specs.json(spec));
@@ -50,11 +50,11 @@ public final class LocalWorker implements AutoCloseable {
     }
 
     /**
-     * Registers an operator that the caller created, which is opened by its first call.
+     * Registers an operator that the caller has created. The operator's first call opens the operator.
      *
      * @param operator an Operator or a BatchOperator
-     * @param options what its context says
-     * @return its id
+     * @param options the options in the operator's context
+     * @return the operator's id
      */
     public static int register(AutoCloseable operator, Map<String, Object> options) {
         OperatorSpec spec = new OperatorSpec("test", "class", List.of(), null, operator.getClass().getName(), options, Map.of(), null, 0,
@@ -67,7 +67,7 @@ public final class LocalWorker implements AutoCloseable {
         Bridge.remove(operator);
     }
 
-    /** Registers rules that are already compiled. Returns the id of their operator. */
+    /** Registers compiled rules. Returns the id of the rules' operator. */
     static int register(OperatorSpec spec, List<CompiledRule> rules) {
         return Bridge.register(new LoadedOperator(spec, rules, null));
     }
@@ -75,7 +75,7 @@ public final class LocalWorker implements AutoCloseable {
     /**
      * Runs an operator.
      *
-     * @throws IllegalStateException the call failed as a whole
+     * @throws IllegalStateException if the call failed as a whole
      */
     public LocalAnswer apply(int operator, LocalRequest request) {
         long call = NEXT_CALL.getAndIncrement();

@@ -3,7 +3,7 @@ package dev.millstream.operator.runtime;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 
-/** Finds members of JSON objects that have no column. The members are valid JSON; in anything else, nothing is found. */
+/** Finds members of JSON objects that have no column. The members must be valid JSON; in other input, nothing is found. */
 final class Members {
     private byte[] json;
     private int length;
@@ -15,8 +15,8 @@ final class Members {
     /**
      * Returns the cell of a member.
      *
-     * @param cell that of the members
-     * @param base the address of its buffer
+     * @param cell the cell of all members
+     * @param base the address of the cell's buffer
      * @return the cell of the value in the same buffer, or {@link Cells#ABSENT}
      */
     long find(Decoder decoder, long cell, long base, String name) {
@@ -54,7 +54,7 @@ final class Members {
         return at < length ? json[at] : -1;
     }
 
-    /** Goes to the value of the next member. */
+    /** Moves to the value of the next member. Returns false if there is none. */
     private boolean nextName() {
         if (current() == ',') {
             at++;
@@ -72,7 +72,7 @@ final class Members {
         return current() >= 0;
     }
 
-    /** Moves past a string. Returns whether it has escapes. */
+    /** Moves past a string. Returns whether the string contains escapes. */
     private boolean skipString() {
         boolean isEscaped = false;
         at++;

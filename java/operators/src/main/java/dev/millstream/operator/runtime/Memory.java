@@ -10,11 +10,11 @@ import java.util.Locale;
 /**
  * Reads and writes memory at absolute addresses.
  *
- * <p>The handles are bound to {@code java.lang.foreign} from Java 22, and to {@code sun.misc.Unsafe} before; they are constants, so the
- * JIT compiles a call to a single move. Nothing is checked.
+ * <p>The handles use {@code java.lang.foreign} on Java 22 or later, and {@code sun.misc.Unsafe} on earlier versions. The handles are
+ * constants, so the JIT compiles a call to a single move. Nothing is checked.
  */
 final class Memory {
-    /** Whether the first byte of a word in memory is its lowest. */
+    /** Whether the first byte of a word in memory is the lowest byte. */
     static final boolean IS_LITTLE_ENDIAN = ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN;
 
     private static final MethodHandle GET_BYTE;
@@ -135,7 +135,7 @@ final class Memory {
         throw (RuntimeException) error;
     }
 
-    /** Makes handles. */
+    /** Creates handles. */
     private interface Access {
         /** Returns a handle (long address) to a value. */
         MethodHandle get(Class<?> type) throws ReflectiveOperationException;
@@ -150,7 +150,7 @@ final class Memory {
         MethodHandle write(Class<?> array) throws ReflectiveOperationException;
     }
 
-    /** Access through a segment of all memory. */
+    /** Access through a segment that covers all memory. */
     private static final class Foreign implements Access {
         private static final String PACKAGE = "java.lang.foreign.";
 
@@ -267,12 +267,12 @@ final class Memory {
                     .asType(MethodType.methodType(void.class, array, int.class, long.class));
         }
 
-        /** Copies memory into an array; bound by {@link #read()}. */
+        /** Copies memory into an array. {@link #read()} binds this method. */
         static void read(MethodHandle copy, long base, long address, byte[] to, int length) throws Throwable {
             copy.invokeExact((Object) null, address, (Object) to, base, (long) length);
         }
 
-        /** Copies an array to memory; bound by {@link #write}. */
+        /** Copies an array to memory. {@link #write} binds this method. */
         static void write(MethodHandle copy, long base, int shift, Object from, int length, long address) throws Throwable {
             copy.invokeExact(from, base, (Object) null, address, (long) length << shift);
         }

@@ -2,16 +2,16 @@ package dev.millstream.operator.runtime;
 
 import java.nio.charset.StandardCharsets;
 
-/** The names of columns as strings, so that a call creates none. They are interned: most look-ups compare only references. */
+/** Caches column names as strings, so that a call creates no strings. Names are interned, so most lookups compare only references. */
 final class Names {
-    /** Enough for any schema; beyond it, the table starts over. */
+    /** Maximum number of entries, which is enough for any schema. Beyond this number, the table starts over. */
     private static final int ENTRIES_MAX = 8192;
 
     private byte[][] bytes = new byte[256][];
     private String[] names = new String[256];
     private int count;
 
-    /** Returns the name that is in memory. */
+    /** Returns the name at an address. */
     String name(long address, int length) {
         int mask = names.length - 1;
         int at = hash(address, length) & mask;

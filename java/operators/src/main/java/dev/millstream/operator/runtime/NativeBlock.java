@@ -3,7 +3,7 @@ package dev.millstream.operator.runtime;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
-/** Memory outside of the heap, for callers that are no agent. */
+/** Memory outside the heap, for callers without an agent. */
 final class NativeBlock implements AutoCloseable {
     private static final long ALIGNMENT = 8;
 

@@ -3,28 +3,28 @@ package dev.millstream.operator.runtime;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Where texts occur in the message of a row. A later index of the same text continues the search. */
+/** Finds texts in the message of a row. A search for a later occurrence of the same text continues the previous search. */
 final class Occurrences {
-    /** Texts that are remembered. */
+    /** Number of remembered texts. */
     private static final int TEXTS = 16;
     private static final long ONES = 0x0101010101010101L;
     private static final long HIGH_BITS = 0x8080808080808080L;
 
     private final String[] texts = new String[TEXTS];
     private final byte[][] wanted = new byte[TEXTS][];
-    /** The ends of the occurrences that were found. */
+    /** Ends of the occurrences that were found. */
     private final int[][] ends = new int[TEXTS][];
     private final int[] counts = new int[TEXTS];
     private final boolean[] isComplete = new boolean[TEXTS];
     private int next;
 
-    /** Forgets the occurrences: another message follows. */
+    /** Discards the occurrences, because another message follows. */
     void begin() {
         Arrays.fill(counts, 0);
         Arrays.fill(isComplete, false);
     }
 
-    /** Returns the end offset of an occurrence; -1 if there are not that many. */
+    /** Returns the offset after an occurrence, or -1 if there are fewer occurrences. */
     int end(String text, int index, long address, int length) {
         int entry = entry(text);
         while (counts[entry] <= index) {
@@ -51,7 +51,7 @@ final class Occurrences {
         return true;
     }
 
-    /** Returns the offset of a text from an offset on; -1 if there is none. */
+    /** Returns the offset of a text at or after {@code from}, or -1 if there is none. */
     int indexOf(String text, long address, int from, int length) {
         return indexOf(address, from, length, wanted[entry(text)]);
     }
@@ -96,7 +96,7 @@ final class Occurrences {
                     at += 8;
                     continue;
                 }
-                // The first byte that is the wanted one; in the other byte order, each is compared.
+                // Skip to the first byte that matches. In big-endian order, each byte is compared instead.
                 at += Memory.IS_LITTLE_ENDIAN ? Long.numberOfTrailingZeros(zeros) >>> 3 : 0;
             }
             if (at <= last && isAt(address + at, wanted)) {

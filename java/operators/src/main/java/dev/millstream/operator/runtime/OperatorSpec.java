@@ -4,20 +4,20 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What the configuration of a transform says about its operator.
+ * The configuration of a transform's operator.
  *
  * @param component the id of the transform
  * @param language {@code groovy}, {@code aviator} or {@code class}
  * @param rules the rules, in the order in which they run; empty for {@code class}
- * @param jar the path of the jar of {@code class}
- * @param className the name of the class in that jar
+ * @param jar the path of the jar for {@code class}
+ * @param className the name of the class in the jar
  * @param options options for a class
  * @param fields declared types of fields by name: {@code text}, {@code int}, {@code float}, {@code bool} or {@code time}
- * @param output the field that takes the value of an expression, or null
- * @param rowTimeoutMs the longest a rule may take for a row; 0 for any time
- * @param allow further classes that scripts may use, or packages such as {@code java.text.*}
- * @param removedCalls names of methods whose calls are removed from scripts where their value is not used
- * @param keepsCompiled the answer to the registration contains the compiled scripts
+ * @param output the field that receives the value of an expression, or null
+ * @param rowTimeoutMs the maximum time of a rule for a row; 0 for no limit
+ * @param allow additional classes that scripts may use, or packages such as {@code java.text.*}
+ * @param removedCalls names of methods whose calls are removed from scripts if the result is not used
+ * @param keepsCompiled whether the response to the registration contains the compiled scripts
  */
 public record OperatorSpec(
         String component,
@@ -32,7 +32,7 @@ public record OperatorSpec(
         List<String> allow,
         List<String> removedCalls,
         boolean keepsCompiled) {
-    /** Creates a specification whose scripts are not needed once they are compiled. */
+    /** Creates a specification whose compiled scripts are not kept. */
     public OperatorSpec(
             String component,
             String language,

@@ -1,12 +1,13 @@
 package dev.millstream.operator.runtime;
 
 /**
- * The buffer of an answer.
+ * The answer buffer.
  *
- * <p>Values are first written into an array and copied in bulk: the JIT compiles stores into arrays better than many stores into memory.
+ * <p>Values are first written to an array and then copied in bulk, because the JIT compiles stores into arrays better than many stores into
+ * memory.
  */
 final class Out {
-    /** Longest value that is written into the array. */
+    /** Maximum length of a value that is written to the array. */
     static final int STAGED_MAX = 1 << 13;
 
     private static final int STAGE_BYTES = 1 << 16;
@@ -20,11 +21,11 @@ final class Out {
     private final byte[] stage = new byte[STAGE_BYTES];
     /** Number of bytes at the end of the buffer that are still in the array. */
     private int staged;
-    /** Number of bytes that the rest of the response needs after the values. */
+    /** Number of bytes that the rest of the answer needs after the values. */
     private long reserved;
-    /** Number of bytes below OUT_BYTES_MAX that values leave to failures. */
+    /** Number of bytes below OUT_BYTES_MAX that values leave for failures. */
     private long slack;
-    /** Where values must end, with what is reserved. */
+    /** Maximum end of the values plus the reserved bytes. */
     private long limit;
 
     Out(Grower grower) {
@@ -47,7 +48,7 @@ final class Out {
         limit = Math.min(capacity, Layout.OUT_BYTES_MAX - slack);
     }
 
-    /** Returns the address, where all values are. */
+    /** Copies all values to the buffer, and returns the buffer's address. */
     long address() {
         if (staged > 0) {
             flush();
@@ -60,7 +61,7 @@ final class Out {
         staged = 0;
     }
 
-    /** Returns an array that takes up to STAGED_MAX bytes from {@link #stagedAt} on. */
+    /** Returns an array that takes up to STAGED_MAX bytes, starting at {@link #stagedAt}. */
     byte[] stage(int bytes) {
         if (used + bytes + reserved > limit) {
             grow(bytes, Layout.OUT_BYTES_MAX - slack);
@@ -75,7 +76,7 @@ final class Out {
         return staged;
     }
 
-    /** Appends the bytes that were written into the array. Returns their offset. */
+    /** Appends the bytes that were written to the array. Returns their offset. */
     long appendStaged(int bytes) {
         long start = used;
         staged += bytes;
@@ -95,7 +96,7 @@ final class Out {
         return address() + used;
     }
 
-    /** Appends the bytes that were written at the address that {@link #room} returned. Returns their offset. */
+    /** Appends the bytes that were written at the address from {@link #room}. Returns their offset. */
     long append(long bytes) {
         long start = used;
         used = start + bytes;
@@ -108,7 +109,7 @@ final class Out {
         used = offset;
     }
 
-    /** Keeps space for the rest of the answer. */
+    /** Reserves space for the rest of the answer. */
     void reserve(long bytes) {
         if (used + bytes + reserved > capacity) {
             grow(bytes, Layout.OUT_BYTES_MAX);
@@ -116,12 +117,12 @@ final class Out {
         reserved += bytes;
     }
 
-    /** Gives back space that was reserved. */
+    /** Releases reserved space. */
     void release(long bytes) {
         reserved -= bytes;
     }
 
-    /** Begins the rest of the answer: words. Returns the number of bytes with values. */
+    /** Ends the values and begins the rest of the answer, which consists of words. Returns the number of value bytes. */
     long endValues() {
         long values = used;
         reserved = 0;
@@ -131,7 +132,7 @@ final class Out {
         return values;
     }
 
-    /** Goes to the next word. */
+    /** Moves to the next word. */
     void align() {
         long padding = -used & 7;
         room(padding);
@@ -153,7 +154,7 @@ final class Out {
         if (moved == 0) {
             throw new OutputFullException();
         }
-        // First the address: if the stack ends here, the buffer only seems smaller than it is.
+        // Set the address first: if the stack overflows here, the buffer only seems smaller than it is.
         address = moved;
         capacity = Memory.getLong(request + Layout.REQUEST_OUT_BYTES * 8);
         setLimit();

@@ -6,32 +6,32 @@ import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 
-/** Events since the agent asked last, which are for its recorder. Used by any thread. */
+/** Events since the agent's previous poll, for the agent's recorder. Any thread may use this class. */
 final class Recent {
     private final int max;
     private final Queue<Event> events = new ArrayDeque<>();
     private long omitted;
 
     /**
-     * Creates it without events.
+     * Creates an empty list.
      *
-     * @param max the most events that it keeps
+     * @param max the maximum number of kept events
      */
     Recent(int max) {
         this.max = max;
     }
 
-    /** Something that has ended. */
+    /** An activity that has ended. */
     interface Event {
         /**
-         * Returns the members of its JSON object.
+         * Returns the members of the event's JSON object.
          *
-         * @param nowNs the current time, as {@link System#nanoTime} says it
+         * @param nowNs the current time, on the clock of {@link System#nanoTime}
          */
         Map<String, Object> json(long nowNs);
     }
 
-    /** Adds an event, which takes the place of the oldest one if there are too many. */
+    /** Adds an event, and removes the oldest event if there are too many. */
     synchronized void add(Event event) {
         if (events.size() == max) {
             events.remove();
@@ -58,13 +58,13 @@ final class Recent {
     }
 
     /**
-     * Moves all events into the members of a JSON object.
+     * Moves all events to the members of a JSON object.
      *
-     * @param name what they are called there, such as {@code calls}
+     * @param name the name of the events in the members, such as {@code calls}
      */
     void moveTo(Map<String, Object> members, String name) {
         List<Event> taken = take();
-        // Later than the end of each of them.
+        // This time is later than the end of every event.
         long nowNs = System.nanoTime();
         members.put("recent_" + name, taken.stream().map(event -> event.json(nowNs)).toList());
         members.put("omitted_" + name, takeOmitted());

@@ -17,22 +17,22 @@ import javax.management.NotificationListener;
 import javax.management.openmbean.CompositeData;
 
 /**
- * The garbage collections since the agent asked last.
+ * The garbage collections since the agent's previous poll.
  *
- * <p>The virtual machine tells of each one on a separate thread, soon after it has ended. A Java without the module
- * {@code jdk.management} tells of none.
+ * <p>The JVM reports each collection on a separate thread, soon after the collection has ended. A Java runtime without the
+ * {@code jdk.management} module reports no collections.
  */
 final class RecentCollections implements NotificationListener {
-    /** More than a virtual machine makes in the second between two questions, unless its heap is full. */
+    /** Exceeds the number of collections in the second between two polls, unless the heap is full. */
     static final int MAX = 256;
 
     private final Set<String> heapPools;
     private final Recent collections = new Recent(MAX);
 
     /**
-     * Creates it without collections.
+     * Creates an empty list.
      *
-     * @param heapPools the names of the memory pools that are parts of the heap
+     * @param heapPools the names of the heap's memory pools
      */
     RecentCollections(Set<String> heapPools) {
         this.heapPools = heapPools;
@@ -41,10 +41,10 @@ final class RecentCollections implements NotificationListener {
     /**
      * A collection.
      *
-     * @param endedNs when it ended, as {@link System#nanoTime} says it
-     * @param tookMs how long it took; the virtual machine says no more than that
-     * @param before the bytes of the heap that were used before it
-     * @param after the bytes of the heap that were used after it
+     * @param endedNs the end time, on the clock of {@link System#nanoTime}
+     * @param tookMs the duration; the JVM reports no finer unit
+     * @param before the heap bytes in use before the collection
+     * @param after the heap bytes in use after the collection
      */
     record Collection(String collector, String cause, long endedNs, long tookMs, long before, long after) implements Recent.Event {
         @Override
@@ -60,7 +60,7 @@ final class RecentCollections implements NotificationListener {
         }
     }
 
-    /** Returns the collections of this virtual machine: none until {@link #listen}. */
+    /** Returns the collections of this JVM. There are none until {@link #listen}. */
     static RecentCollections ofThisJvm() {
         return new RecentCollections(ManagementFactory.getMemoryPoolMXBeans().stream()
                 .filter(pool -> pool.getType() == MemoryType.HEAP)
@@ -68,7 +68,7 @@ final class RecentCollections implements NotificationListener {
                 .collect(Collectors.toSet()));
     }
 
-    /** Begins to note collections. */
+    /** Starts recording collections. */
     void listen() {
         for (Object collector : ManagementFactory.getGarbageCollectorMXBeans()) {
             if (collector instanceof NotificationEmitter emitter) {
@@ -81,13 +81,13 @@ final class RecentCollections implements NotificationListener {
     public void handleNotification(Notification notification, Object handback) {
         try {
             if (notification.getType().equals(GarbageCollectionNotificationInfo.GARBAGE_COLLECTION_NOTIFICATION)) {
-                // The time of the notification is that of the end of the collection.
+                // The notification's time is the end of the collection.
                 long agoMs = Math.max(System.currentTimeMillis() - notification.getTimeStamp(), 0);
                 long endedNs = System.nanoTime() - TimeUnit.MILLISECONDS.toNanos(agoMs);
                 add(GarbageCollectionNotificationInfo.from((CompositeData) notification.getUserData()), endedNs);
             }
         } catch (Throwable error) {
-            // There is no memory, or no module jdk.management.
+            // There is no memory, or the jdk.management module is missing.
             collections.omit();
         }
     }
@@ -103,7 +103,7 @@ final class RecentCollections implements NotificationListener {
         collections.add(collection);
     }
 
-    /** Returns the used bytes of the memory pools that are parts of the heap. */
+    /** Returns the bytes in use in the heap's memory pools. */
     long heapBytes(Map<String, MemoryUsage> pools) {
         return pools.entrySet().stream()
                 .filter(pool -> heapPools.contains(pool.getKey()))
@@ -111,7 +111,7 @@ final class RecentCollections implements NotificationListener {
                 .sum();
     }
 
-    /** Moves the collections into the members of a JSON object. */
+    /** Moves the collections to the members of a JSON object. */
     void moveTo(Map<String, Object> members) {
         collections.moveTo(members, "collections");
     }

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.stream.Stream;
 
-/** The operators by id. Ids are never reused, so that a late call cannot reach another operator. */
+/** Operators by id. Ids are never reused, so that a late call cannot reach another operator. */
 final class Registry {
     private volatile LoadedOperator[] operators = new LoadedOperator[0];
 
@@ -18,13 +18,13 @@ final class Registry {
         return id;
     }
 
-    /** Returns an operator; null if there is none. */
+    /** Returns an operator, or null if there is none. */
     LoadedOperator get(int id) {
         LoadedOperator[] current = operators;
         return id >= 0 && id < current.length ? current[id] : null;
     }
 
-    /** Removes an operator. Returns it; null if there is none. */
+    /** Removes and returns an operator; null if there is none. */
     synchronized LoadedOperator remove(int id) {
         LoadedOperator removed = get(id);
         if (removed != null) {

@@ -3,7 +3,7 @@ package dev.millstream.operator.runtime;
 import dev.millstream.operator.Operator;
 import dev.millstream.operator.Row;
 
-/** A class operator that takes rows. */
+/** An operator class that processes single rows. */
 final class RowRule implements Rule, AutoCloseable {
     private final Operator operator;
 

@@ -4,15 +4,15 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
 /**
- * What the watchdog sees of a worker.
+ * The watchdog's view of a worker.
  *
- * <p>An interrupt must hit only the row that takes too long. The watchdog announces it as {@code target}, and interrupts at its next look
- * if the worker is still at that row. The worker first writes its new row, then reads {@code target}; as milliseconds pass between two
- * looks, at least one of both sees what the other wrote. So a row costs an opaque write and an opaque read.
+ * <p>An interrupt must hit only the row that takes too long. The watchdog announces the row as {@code target}, and interrupts the thread at
+ * its next check if the worker is still at that row. The worker first writes its new row, then reads {@code target}. Because milliseconds
+ * pass between two checks, at least one side sees the other side's write. A row therefore costs only an opaque write and an opaque read.
  */
 final class RowWatch {
     private static final long NONE = 0;
-    /** Shortest time between two interrupts of a row, for code that ignores the first one. */
+    /** Minimum time between two interrupts of a row, for code that ignores the first interrupt. */
     private static final long REPEAT_NS = 100_000_000;
     private static final VarHandle CURRENT;
     private static final VarHandle TARGET;
@@ -28,13 +28,13 @@ final class RowWatch {
     }
 
     private final Thread thread = Thread.currentThread();
-    /** Number of rows that began; used only by the worker. */
+    /** Number of rows that have begun; used only by the worker. */
     private long rows;
-    /** The row that runs, or NONE. */
+    /** The running row, or NONE. */
     private long current;
-    /** The row that the watchdog is going to interrupt or has interrupted, or NONE. */
+    /** The row that the watchdog will interrupt or has interrupted, or NONE. */
     private long target;
-    /** Whether the thread was interrupted for the target; guarded by this. */
+    /** Whether the thread was interrupted for the target; guarded by this object. */
     private boolean isInterrupted;
     private volatile long timeoutNs;
     private volatile long calls;
@@ -51,14 +51,14 @@ final class RowWatch {
         }
     }
 
-    /** Ends a call. The thread is not interrupted afterwards. */
+    /** Ends a call, and clears the thread's interrupt. */
     void endCall() {
         endRow();
         timeoutNs = 0;
         Thread.interrupted();
     }
 
-    /** Begins a row. The thread is not interrupted, also if the operator did that itself. */
+    /** Begins a row, and clears the thread's interrupt, even if the operator has set it. */
     void beginRow() {
         Thread.interrupted();
         CURRENT.setOpaque(this, ++rows);
@@ -67,13 +67,13 @@ final class RowWatch {
         }
     }
 
-    /** Returns whether the row that ends was interrupted. */
+    /** Ends a row. Returns whether the row was interrupted. */
     boolean endRow() {
         CURRENT.setVolatile(this, NONE);
         return (long) TARGET.getVolatile(this) != NONE && settle();
     }
 
-    /** Takes back an interrupt of an earlier row. Returns whether there was one. */
+    /** Withdraws an interrupt of an earlier row. Returns whether there was an interrupt. */
     private synchronized boolean settle() {
         boolean wasInterrupted = isInterrupted;
         isInterrupted = false;
@@ -84,15 +84,15 @@ final class RowWatch {
         return wasInterrupted;
     }
 
-    /** Returns whether a call runs that has a timeout. */
+    /** Returns whether a call with a timeout is running. */
     boolean isActive() {
         return timeoutNs > 0;
     }
 
     /**
-     * Interrupts a row that takes too long; called by the watchdog.
+     * Interrupts a row that takes too long. Called by the watchdog.
      *
-     * @return whether there was a call with a timeout since the last time
+     * @return whether there was a call with a timeout since the previous check
      */
     boolean look(long nowNs) {
         long timeout = timeoutNs;
@@ -112,7 +112,7 @@ final class RowWatch {
         return isBusy;
     }
 
-    /** Takes back the announcement for a row that has ended. */
+    /** Withdraws the announcement for a row that has ended. */
     private synchronized void disarm(long row) {
         if (target != row && !isInterrupted) {
             TARGET.setVolatile(this, NONE);

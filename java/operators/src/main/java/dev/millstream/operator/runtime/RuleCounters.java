@@ -2,7 +2,7 @@ package dev.millstream.operator.runtime;
 
 import java.util.concurrent.atomic.AtomicLongArray;
 
-/** What the rules of an operator did on one worker: written by the worker, read by any thread. */
+/** Counters of an operator's rules on one worker. The worker writes the counters, and any thread may read them. */
 final class RuleCounters {
     private static final int ROWS = 0;
     private static final int FAILURES = 1;
@@ -25,7 +25,7 @@ final class RuleCounters {
     }
 
     private void increase(int word, long by) {
-        // One writer: an atomic addition is not needed.
+        // There is only one writer, so the addition need not be atomic.
         words.setOpaque(word, words.getPlain(word) + by);
     }
 

@@ -2,11 +2,11 @@ package dev.millstream.operator.runtime;
 
 import java.util.Arrays;
 
-/** Texts of up to 16 bytes that were decoded before, so that frequent ones are decoded once. */
+/** Cache of decoded texts of up to 16 bytes, so that frequent texts are decoded once. */
 final class ShortTexts {
     static final int BYTES_MAX = 16;
 
-    /** A power of two; the table takes 90 KB. */
+    /** Number of entries, a power of two. The table takes 90 KB. */
     private static final int ENTRIES = 4096;
 
     private final long[] first = new long[ENTRIES];
@@ -21,10 +21,10 @@ final class ShortTexts {
     }
 
     /**
-     * Returns a text that was stored before.
+     * Returns a stored text.
      *
      * @param tag 0, or another number below 8 for bytes that are decoded differently
-     * @return null if there is none: the caller decodes it, and calls {@link #store}
+     * @return null if there is none; the caller then decodes the text, and calls {@link #store}
      */
     String find(long address, int length, int tag) {
         load(address, length);
@@ -33,7 +33,7 @@ final class ShortTexts {
         return isSame ? texts[at] : null;
     }
 
-    /** Stores the text that {@link #find} missed. */
+    /** Stores a text that {@link #find} has not found. */
     void store(int length, int tag, String text) {
         int at = slot();
         first[at] = wantedFirst;

@@ -4,11 +4,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Reads the JSON of an {@link OperatorSpec}. */
+/** Converts an {@link OperatorSpec} or a {@link CollectorSpec} from and to JSON. */
 final class Specs {
     private Specs() {}
 
-    /** Returns what JSON says; absent members are empty. */
+    /** Parses an operator's JSON. Absent members are empty. */
     static OperatorSpec parse(byte[] json) {
         return operator(map(Json.parse(json, json.length)));
     }
@@ -29,7 +29,7 @@ final class Specs {
                 spec.get("keep_compiled") == Boolean.TRUE);
     }
 
-    /** Returns what JSON says about a collector; absent members are empty. */
+    /** Parses a collector's JSON. Absent members are empty. */
     static CollectorSpec parseCollector(byte[] json) {
         Map<?, ?> spec = map(Json.parse(json, json.length));
         long threads = number(spec.get("threads"), CollectorSpec.THREADS_DEFAULT);
@@ -41,12 +41,12 @@ final class Specs {
                 (int) Math.min(Math.max(threads, 1), CollectorSpec.THREADS_MAX));
     }
 
-    /** Returns JSON in UTF-8 for a specification. */
+    /** Returns the JSON of a specification in UTF-8. */
     static byte[] json(OperatorSpec spec) {
         return Json.bytes(members(spec));
     }
 
-    /** Returns JSON in UTF-8 for a specification. */
+    /** Returns the JSON of a specification in UTF-8. */
     static byte[] json(CollectorSpec spec) {
         Map<String, Object> json = members(spec.code());
         json.put("jars", spec.jars());

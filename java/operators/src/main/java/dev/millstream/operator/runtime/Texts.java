@@ -1,15 +1,15 @@
 package dev.millstream.operator.runtime;
 
-/** Searches in decoded text, and names of fields. */
+/** Searches decoded text, and converts field names. */
 public final class Texts {
     private Texts() {}
 
-    /** Returns the name that a script computed for a field, which may be no string; null remains, and is no name. */
+    /** Returns a field name that a script has computed as a string; null stays null, and is not a name. */
     public static String name(Object name) {
         return name == null ? null : name.toString();
     }
 
-    /** See {@link dev.millstream.operator.Row#between}. */
+    /** Returns a part of a text; see {@link dev.millstream.operator.Row#between}. */
     static String between(String text, String left, int index, String right) {
         int start = 0;
         for (int count = 0; count <= index; count++) {

@@ -1,12 +1,12 @@
 package dev.millstream.operator.runtime;
 
-/** What rows that failed say about an exception. */
+/** Describes exceptions in the failures of rows. */
 final class Thrown {
     private static final int MESSAGE_LENGTH_MAX = 2000;
 
     private Thrown() {}
 
-    /** Returns one of REASON. */
+    /** Returns the reason for an exception, one of REASON. */
     static long reason(Throwable thrown) {
         if (thrown instanceof WrongTypeException) {
             return Layout.REASON_WRONG_TYPE;
@@ -20,7 +20,7 @@ final class Thrown {
         return thrown instanceof StackOverflowError ? Layout.REASON_STACK_OVERFLOW : Layout.REASON_EXCEPTION;
     }
 
-    /** Returns the class and the text of an exception; never fails, and is never empty. */
+    /** Returns the class and the text of an exception. Never fails, and never returns an empty text. */
     static String text(Throwable thrown) {
         try {
             Throwable told = cause(thrown);
@@ -31,13 +31,13 @@ final class Thrown {
         }
     }
 
-    /** Returns what an error that only wraps another one, such as one without memory for a class, is about. */
+    /** Returns the cause of an error that only wraps another error, such as a lack of memory for a class; otherwise the error. */
     private static Throwable cause(Throwable thrown) {
         boolean isWrapper = thrown instanceof BootstrapMethodError || thrown instanceof ExceptionInInitializerError;
         return isWrapper && thrown.getCause() != null ? thrown.getCause() : thrown;
     }
 
-    /** Returns the text of an exception with the line of the rule that threw it. */
+    /** Returns the text of an exception, with the line of the rule that threw it. */
     static String text(Throwable thrown, String ruleName, CompiledRule rule) {
         String text = text(thrown);
         try {
@@ -51,8 +51,8 @@ final class Thrown {
     /**
      * Returns the line in which an exception was thrown.
      *
-     * @param className the class of the rule or collector; nested classes belong to it
-     * @return 0 if no frame of the stack belongs to it
+     * @param className the class of the rule or collector; includes nested classes
+     * @return 0 if no stack frame belongs to the class
      */
     static int line(Throwable thrown, String className) {
         for (StackTraceElement frame : thrown.getStackTrace()) {

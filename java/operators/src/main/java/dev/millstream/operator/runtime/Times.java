@@ -5,14 +5,14 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.time.OffsetDateTime;
 
-/** Times as RFC 3339 text in UTC, and as nanoseconds since 1970. */
+/** Converts times to RFC 3339 text in UTC and to nanoseconds since 1970. */
 final class Times {
     /** Length of {@code 2026-01-02T03:04:05.123456789Z}. */
     static final int BYTES = 30;
 
     private static final long SECOND_NS = 1_000_000_000L;
     private static final int DAY_SECONDS = 86_400;
-    /** The first and the last second of the years with four digits. */
+    /** The first and the last second of the four-digit years. */
     private static final long SECOND_MIN = -62_167_219_200L;
     private static final long SECOND_MAX = 253_402_300_799L;
 
@@ -22,13 +22,13 @@ final class Times {
         return Instant.ofEpochSecond(Math.floorDiv(nanoseconds, SECOND_NS), Math.floorMod(nanoseconds, SECOND_NS));
     }
 
-    /** Returns whether nanoseconds since 1970 in a long can express a time. */
+    /** Returns whether a long can represent a time in nanoseconds since 1970. */
     static boolean isInNanoseconds(Instant time) {
         long second = time.getEpochSecond();
         return second > Long.MIN_VALUE / SECOND_NS && second < Long.MAX_VALUE / SECOND_NS;
     }
 
-    /** Writes a time in {@link #BYTES} bytes. */
+    /** Writes a time as {@link #BYTES} bytes. */
     static void write(Instant time, byte[] to, int start) {
         long second = time.getEpochSecond();
         if (second < SECOND_MIN || second > SECOND_MAX) {
@@ -54,9 +54,9 @@ final class Times {
     }
 
     /**
-     * Reads RFC 3339 text.
+     * Parses RFC 3339 text.
      *
-     * @return null if it is no time
+     * @return null if the text is not a time
      */
     static Instant parse(String text) {
         Instant fast = parseUtc(text);
@@ -95,7 +95,7 @@ final class Times {
         return Instant.ofEpochSecond(days * DAY_SECONDS + hour * 3600 + minute * 60 + second, fraction);
     }
 
-    /** Returns the number that digits express; negative if there is anything else. */
+    /** Parses digits as a number. Returns a negative number if there is any other character, or no digit. */
     private static int number(String text, int from, int to) {
         int number = from < to ? 0 : -1;
         for (int at = from; at < to; at++) {

@@ -15,8 +15,8 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * Runs calls with values of every kind.
  *
- * <p>Classes are then initialized before a rule can fill the stack or the memory: a class whose initialization fails once is unusable for
- * the life of the process.
+ * <p>The calls initialize classes before a rule can fill the stack or the memory, because a class whose initialization fails once is
+ * unusable for the life of the process.
  */
 final class WarmUp {
     private static final int OUT_BYTES = 1 << 20;
@@ -44,7 +44,7 @@ final class WarmUp {
         operator.remove();
     }
 
-    /** Does for a call of a collector what {@link #run} does for one of an operator. */
+    /** Runs a collector call, for the same purpose as {@link #run} for operators. */
     static void runCollector() {
         CallEvents events = new CallEvents(new Nothing(), 0, new AtomicLong());
         events.add("text", Map.of("timestamp", Instant.EPOCH, "number", 1.5, "list", List.of("a", Double.NaN)));
@@ -61,7 +61,7 @@ final class WarmUp {
         }
     }
 
-    /** Takes events, and drops them. */
+    /** Accepts events, and drops them. */
     private static final class Nothing implements Delivery {
         @Override
         public int deliver(long handle, long address, long bytes, int events) {

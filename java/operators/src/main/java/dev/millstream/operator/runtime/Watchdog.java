@@ -4,10 +4,10 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
 
-/** Interrupts rows that take too long. Its thread sleeps while no operator with a timeout runs. */
+/** Interrupts rows that take too long. The watchdog's thread sleeps while no operator with a timeout runs. */
 final class Watchdog {
     private static final long LOOK_NS = 4_000_000;
-    /** Looks without any call before the thread sleeps: short calls must not wake it each time. */
+    /** Number of checks without a call before the thread sleeps, so that short calls do not wake the thread each time. */
     private static final int IDLE_LOOKS = 25;
 
     private final List<RowWatch> watches = new CopyOnWriteArrayList<>();
@@ -27,7 +27,7 @@ final class Watchdog {
         watches.remove(watch);
     }
 
-    /** Wakes the thread if it sleeps; called after a call has begun. */
+    /** Wakes the thread if it sleeps. Called after a call has begun. */
     void wake() {
         if (isAsleep) {
             LockSupport.unpark(thread);

@@ -26,7 +26,7 @@ final class Worker {
         watchdog.remove(watch);
     }
 
-    /** Returns why the last call failed, in UTF-8. */
+    /** Returns the reason why the last call failed, in UTF-8. */
     byte[] failure() {
         return failure.getBytes(StandardCharsets.UTF_8);
     }
@@ -126,7 +126,7 @@ final class Worker {
         }
     }
 
-    /** Runs a rule for the rows of a chunk. Returns their number. */
+    /** Runs a rule for the rows of a chunk. Returns the number of rows. */
     private int runChunk(Instance instance, Rule rule, int number, BatchRow row, int first, int last) {
         int rows = 0;
         for (int index = first; index < last; index++) {

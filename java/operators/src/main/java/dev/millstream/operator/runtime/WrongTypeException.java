@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** A value that no field can have, or a field that cannot be set. */
+/** Signals a value that no field can have, or a field that cannot be set. */
 final class WrongTypeException extends IllegalArgumentException {
     private static final long serialVersionUID = 1;
 
@@ -8,7 +8,7 @@ final class WrongTypeException extends IllegalArgumentException {
         super(message);
     }
 
-    /** Returns the text that users know, without the name of this class. */
+    /** Returns the text for users, without the name of this class. */
     @Override
     public String toString() {
         return "java.lang.IllegalArgumentException: " + getMessage();
