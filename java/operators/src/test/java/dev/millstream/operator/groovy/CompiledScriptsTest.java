@@ -18,9 +18,9 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Rules that are registered with what an earlier registration compiled. */
+/** Tests rules that are registered with the result of an earlier compilation. */
 class CompiledScriptsTest {
-    /** A statement that the type checker cannot follow, so that the rule is compiled without types. */
+    /** A statement that the type checker cannot handle, so that the rule is compiled without types. */
     private static final String WITHOUT_TYPES = "'x'.eachMatch(/x/) { };";
     private static final String TEXT = "row.x = 1";
     private static final OperatorSpec SPEC = spec(Map.of("level", "text"), List.of(), List.of());
@@ -48,7 +48,7 @@ class CompiledScriptsTest {
         return ScriptKey.of(kind, new RuleSource(name, text), spec, List.of());
     }
 
-    /** Returns another script under the key of {@link #TEXT}: where it is taken, the rule sets {@code x} to 2. */
+    /** Returns another script under the key of {@link #TEXT}. A rule that uses this script sets {@code x} to 2. */
     private static String disguised(long key) throws CompileException {
         return CompiledScripts.write(ScriptCompilers.rule(new RuleSource("script", "row.x = 2"), SPEC), key);
     }

@@ -21,7 +21,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 class GroovyCollectorTest {
-    /** A statement that the type checker cannot follow, so that the script is compiled without types. */
+    /** A statement that the type checker cannot handle, so that the script is compiled without types. */
     private static final String WITHOUT_TYPES = "'x'.eachMatch(/x/) { };";
 
     private static LocalCollector collector(String script) {
@@ -72,7 +72,7 @@ class GroovyCollectorTest {
         assertEquals(Map.of("x", 1L), events(script).get(2).fields());
     }
 
-    /** What a collector sees of an agent. */
+    /** The collector's configuration and state. */
     private record Place(String component, Map<String, Object> options, Map<String, Object> state) implements CollectorContext {}
 
     @Test

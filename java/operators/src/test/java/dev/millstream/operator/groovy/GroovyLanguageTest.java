@@ -222,7 +222,10 @@ class GroovyLanguageTest {
         }
     }
 
-    /** Groovy holds what it knows about a class by soft references, which are cleared before the heap is exhausted. */
+    /**
+     * Fills the heap to clear soft references. Groovy keeps information about a class in soft references, which are cleared before the heap
+     * is exhausted.
+     */
     private static void clearSoftReferences() {
         assertThrows(OutOfMemoryError.class, () -> {
             long[][] all = new long[64][];

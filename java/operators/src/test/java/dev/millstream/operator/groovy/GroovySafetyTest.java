@@ -11,7 +11,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class GroovySafetyTest {
-    /** A statement that the type checker cannot follow, so that the rule is compiled without types. */
+    /** A statement that the type checker cannot handle, so that the rule is compiled without types. */
     private static final String WITHOUT_TYPES = "'x'.eachMatch(/x/) { };";
 
     private static List<String> accepted(String prefix) {
@@ -27,7 +27,7 @@ class GroovySafetyTest {
         return accepted;
     }
 
-    /** Puts the prefix after annotations and imports, which come first. */
+    /** Puts the prefix after annotations and imports, which must come first. */
     private static String placed(String prefix, String attack) {
         boolean header = attack.startsWith("@") || attack.startsWith("import") || attack.startsWith("package");
         return header ? attack + "\n;" + prefix : prefix + attack;

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Objects;
 import org.junit.jupiter.api.Test;
 
-/** What scripts compute: the fields that they change, as text. */
+/** Tests the results of scripts: the fields that they change, as text. */
 class GroovyScriptsTest {
     private static final String[] STRINGS = {
         "row.level = row.level.toUpperCase()", "{level=WARN}",
@@ -146,7 +146,7 @@ class GroovyScriptsTest {
                 List.of(Map.of("a", 1L), Map.of("a", 2L)));
     }
 
-    /** Runs a script. Returns the fields that it set and removed. */
+    /** Runs a script. Returns the fields that the script has set and removed. */
     private static String changes(String script) throws Throwable {
         MapRow row = row();
         Map<String, Object> before = new LinkedHashMap<>(row.fields);

@@ -13,7 +13,7 @@ public final class MapRow implements Row {
     public final List<Map<String, ?>> emitted = new ArrayList<>();
     public boolean dropped;
 
-    /** Creates an event; names and values alternate. */
+    /** Creates an event. Names and values alternate. */
     public MapRow(Object... namesAndValues) {
         fields.put("message", "");
         fields.put("timestamp", Instant.parse("2026-01-02T03:04:05Z"));

@@ -26,7 +26,7 @@ final class Rules {
         return new GroovyLanguage().compile(new RuleSource("script", script), spec);
     }
 
-    /** Runs a script for the row. */
+    /** Runs a script for a row. */
     static void run(String script, MapRow row) throws Throwable {
         compile(script).instance().process(row);
     }

@@ -22,7 +22,7 @@ class ChunkTest {
         return Arrays.copyOf(chunk.bytes(), chunk.used());
     }
 
-    /** Returns the JSON of the fields of an event with one field. */
+    /** Returns the fields of an event with one field as JSON. */
     private String json(Object value) {
         chunk.clear();
         Map<String, Object> fields = new LinkedHashMap<>();

@@ -225,7 +225,7 @@ class ClassLanguageTest {
                 try {
                     open.add(Files.readSymbolicLink(link));
                 } catch (java.nio.file.NoSuchFileException closed) {
-                    // By another thread, or with the list of files itself.
+                    // Another thread has closed the file, or the file is the directory listing itself.
                     continue;
                 }
             }

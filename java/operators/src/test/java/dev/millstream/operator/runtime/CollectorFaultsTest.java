@@ -17,9 +17,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
-/** Calls that take too long, that do not end, and stops at any time. */
+/** Tests calls that take too long or do not end, and stops at any time. */
 class CollectorFaultsTest {
-    /** After this time, a call that was interrupted hangs. */
+    /** Time after which an interrupted call hangs. */
     private static final Duration GRACE = Duration.ofMillis(100);
 
     @Test
@@ -267,7 +267,7 @@ class CollectorFaultsTest {
         assertEquals(List.of(), pool.collectors());
     }
 
-    /** A collector that is done at once, and is closed by a task. */
+    /** A collector that returns immediately, and runs a task when it is closed. */
     private record Closing(Runnable task) implements Collector {
         @Override
         public void collect(Events events) {}

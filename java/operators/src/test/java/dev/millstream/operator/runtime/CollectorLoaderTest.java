@@ -16,7 +16,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Collectors as the agent registers them: from JSON, with jars. */
+/** Tests collectors as the agent registers them: from JSON, with jars. */
 class CollectorLoaderTest {
     @TempDir
     private Path folder;

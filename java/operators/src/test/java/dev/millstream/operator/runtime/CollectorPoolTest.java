@@ -23,7 +23,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 class CollectorPoolTest {
-    /** A collector that notes its life. */
+    /** A collector that records its lifecycle. */
     private static class Noted implements Collector {
         final List<String> life = Collections.synchronizedList(new ArrayList<>());
 
@@ -187,7 +187,7 @@ class CollectorPoolTest {
             }
         }, 1, 1_000);
         pool.awaitCount(id, "failures", 2);
-        // A call is in state "running" before its first statement has run.
+        // A call is in the "running" state before its first statement has run.
         Pool.await(() -> calls.get() > 3, () -> "fourth call");
         pool.stop(id);
         pool.awaitStopped(id);

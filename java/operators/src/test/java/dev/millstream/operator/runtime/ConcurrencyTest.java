@@ -23,7 +23,7 @@ class ConcurrencyTest {
     private final AtomicLong opened = new AtomicLong();
     private final AtomicLong closed = new AtomicLong();
 
-    /** Fails if it is used after it was closed, or by two threads. */
+    /** An operator that fails if it is used after it was closed, or by two threads. */
     private final class Checked implements dev.millstream.operator.Operator {
         private Thread user;
         private boolean isClosed;

@@ -4,7 +4,7 @@ import dev.millstream.operator.runtime.LocalEvents.LocalEvent;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Takes the events of collectors as long as it is open. */
+/** Accepts the events of collectors as long as it is open. */
 final class FakeAgent implements Delivery {
     private static final int STOPPING = 1;
 
@@ -44,7 +44,7 @@ final class FakeAgent implements Delivery {
         stopped.add(handle);
     }
 
-    /** Sets whether it takes no more events. */
+    /** Sets whether the agent stops accepting events. */
     synchronized void full(boolean full) {
         isFull = full;
         notifyAll();
@@ -64,7 +64,7 @@ final class FakeAgent implements Delivery {
         return events().stream().map(LocalEvent::message).toList();
     }
 
-    /** Returns the lengths of the chunks that it took. */
+    /** Returns the lengths of the accepted chunks. */
     synchronized List<Integer> chunks() {
         return List.copyOf(chunks);
     }

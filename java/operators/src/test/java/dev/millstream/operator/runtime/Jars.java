@@ -18,7 +18,7 @@ final class Jars {
 
     private Jars() {}
 
-    /** Compiles sources by the simple names of their classes. */
+    /** Compiles sources, which are given by the simple names of their classes. */
     static Path compile(Path folder, Map<String, String> sources) {
         try {
             Path classes = Files.createTempDirectory(folder, "classes");

@@ -18,15 +18,15 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Scripts that one process compiles and another registers, as the agent passes them: in JSON. */
+/** Tests scripts that one process compiles and another process registers. The scripts are passed as JSON, as the agent does. */
 class KeptScriptsTest {
     private static final String RULE = "row.x = row.n + 1\nrow.y = \"${row.x}\".toString()\nthrow new IllegalStateException('no')";
     private static final String COLLECTOR = "events.add('n', [n: new Client().twice(3)])\nif (state.n) {\n  throw new Exception('no')\n}\n"
             + "state.n = 1";
     private static final String LIBRARY = "public class Client { public int twice(int n) { return 2 * n; } }";
     /**
-     * What compiles: parts of Groovy's compiler, and of this runtime. Groovy's runtime uses others, such as the table of imports, but does
-     * not fill it.
+     * Classes that compile: parts of Groovy's compiler and of this runtime. Groovy's runtime uses other parts, such as the table of
+     * imports, but does not fill this table.
      */
     private static final Pattern COMPILER = Pattern.compile("Initializing '(org/codehaus/groovy/(control/(CompilationUnit|SourceUnit)"
             + "|classgen/|transform/|vmplugin/v9/ClassFinder\\$)|org/apache/groovy/parser/|dev/millstream/operator/groovy/(ScriptCompiler|CompileLoader|AllowList))");
@@ -61,7 +61,7 @@ class KeptScriptsTest {
         return List.of(new RuleSource("a", RULE, (String) first), new RuleSource("b", "row.z = 1", (String) second));
     }
 
-    /** Returns what a rule sets, and how it fails. */
+    /** Returns the fields that a rule sets, and the rule's failure. */
     private static String run(Map<?, ?> answer) {
         try (LocalWorker worker = new LocalWorker(); LocalRequest request = new LocalRequest(1).set(0, "n", 2L).segment(0, 1, Map.of())) {
             int id = ((Long) answer.get("id")).intValue();
@@ -157,7 +157,7 @@ class KeptScriptsTest {
         return lines.stream().filter(line -> COMPILER.matcher(line).find()).toList();
     }
 
-    /** Registers them in another process. Returns the classes that it initializes and what it prints. */
+    /** Registers both scripts in another process. Returns the classes that the process initializes, and its output. */
     private List<String> child(Path operator, Path collector) throws Exception {
         List<String> command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-XX:TieredStopAtLevel=1", "-Xlog:class+init=info",

@@ -16,7 +16,7 @@ import java.util.Random;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** Compares random calls with a model of maps. */
+/** Compares random calls with a model that uses maps. */
 class ModelTest {
     private static final String[] NAMES = {"message", "a", "b", "c", "a rather long name of a field", "é", "new", "later"};
     private static final int CASES = Integer.getInteger("model.cases", 60);
@@ -28,7 +28,7 @@ class ModelTest {
         worker.close();
     }
 
-    /** What a rule does to a row. */
+    /** One action of a rule on a row. */
     private record Step(int kind, String name, Object value) {
         static final int SET = 0;
         static final int REMOVE = 1;
@@ -172,7 +172,7 @@ class ModelTest {
         return (name, value) -> request.set(row, name, value);
     }
 
-    /** Returns a rule that finds its row by counting those that are live. */
+    /** Returns a rule that finds its row by counting the live rows. */
     private static Rule rule(List<Model> models, Map<Integer, List<Step>> steps, int firstStep) {
         int[] next = {0};
         return row -> {

@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
-/** Operators of rules in Java, for tests. */
+/** Operators with rules in Java, for tests. */
 final class Operators {
     private Operators() {}
 

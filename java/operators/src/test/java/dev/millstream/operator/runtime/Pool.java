@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
-/** A pool of threads with a {@link FakeAgent}, for tests of collectors. */
+/** A thread pool with a {@link FakeAgent}, for collector tests. */
 final class Pool {
     static final long HOUR_MS = Duration.ofHours(1).toMillis();
 
@@ -27,7 +27,7 @@ final class Pool {
         this.threads = threads;
     }
 
-    /** A pool in which no call hangs, however busy the machine is. */
+    /** Creates a pool in which no call hangs, however busy the host is. */
     Pool(int threads) {
         this(threads, Duration.ofHours(1));
     }
@@ -40,7 +40,7 @@ final class Pool {
         return pool.add(new LoadedCollector(spec, collector, "Test", null));
     }
 
-    /** Registers a collector, and begins to call it; the handle is its id and 100. */
+    /** Registers a collector and starts calling it. The handle is the collector's id plus 100. */
     int start(Collector collector, long intervalMs, long timeoutMs) {
         int id = add(collector, intervalMs, timeoutMs);
         start(id);
@@ -70,7 +70,7 @@ final class Pool {
         return calls;
     }
 
-    /** Returns the number of calls that are not among them. */
+    /** Returns the number of calls that {@link #calls} does not contain. */
     long omittedCalls() {
         stats();
         return omittedCalls;
@@ -84,7 +84,7 @@ final class Pool {
         return stats;
     }
 
-    /** Returns the statistics of a collector; empty if it is gone. */
+    /** Returns the statistics of a collector; empty if the collector is gone. */
     Map<String, Object> stats(int id) {
         return collectors().stream().filter(each -> each.get("id").equals(id)).findFirst().orElse(Map.of());
     }
@@ -119,7 +119,7 @@ final class Pool {
         }
     }
 
-    /** Waits without heed of interrupts, as code that hangs. */
+    /** Waits and ignores interrupts, like code that hangs. */
     static void hang(CountDownLatch latch) {
         while (true) {
             try {
@@ -131,7 +131,7 @@ final class Pool {
         }
     }
 
-    /** Waits for ever. */
+    /** Waits forever. */
     static void sleep() throws InterruptedException {
         TimeUnit.DAYS.sleep(1);
     }

@@ -64,7 +64,7 @@ class RecentCollectionsTest {
         return nowNs -> Map.of("ended_ns_ago", nowNs - ended);
     }
 
-    /** Otherwise the agent would read a negative time. */
+    /** The agent would read a negative time for an event in the future. */
     @Test
     void noEventEndsInTheFuture() throws InterruptedException {
         Recent recent = new Recent(100);

@@ -8,7 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 
-/** Prints nanoseconds of CPU time per row and per word; run by hand. */
+/** Prints nanoseconds of CPU time per row and per word. Run manually. */
 final class Speed {
     private static final int ROWS = 5000;
     private static final int MESSAGE_BYTES = 200;
@@ -20,7 +20,7 @@ final class Speed {
 
     private Speed() {}
 
-    /** Reads two fields, and sets two. */
+    /** Reads two fields and sets two fields. */
     private static final class TwoFields implements Operator {
         @Override
         public void process(Row row) {
@@ -31,7 +31,7 @@ final class Speed {
         }
     }
 
-    /** Sets a part of the message. */
+    /** Sets two fields to parts of the message. */
     private static final class Parts implements Operator {
         @Override
         public void process(Row row) {
@@ -44,11 +44,11 @@ final class Speed {
     private static final class Nothing implements Operator {
         @Override
         public void process(Row row) {
-            // Measures the loop.
+            // This measures the loop.
         }
     }
 
-    /** Prints the best of some rounds for each operator. */
+    /** Prints the best of several rounds for each operator. */
     public static void main(String[] arguments) {
         Bridge.start("{}".getBytes(StandardCharsets.UTF_8));
         Object worker = Bridge.worker("speed");

@@ -39,7 +39,7 @@ class ValuesTest {
         }
     }
 
-    /** Returns what a rule reads in a row with one field. */
+    /** Returns the value that a rule reads in a row with one field. */
     private Object read(LocalValue value, java.util.function.Function<Row, Object> reads) {
         List<Object> seen = new ArrayList<>();
         for (boolean isOwn : new boolean[] {false, true}) {

@@ -99,7 +99,7 @@ class WatchdogTest {
 
     @Test
     void interruptsHitOnlyTheRowThatIsLate() {
-        // Rows that end about when the watchdog looks.
+        // These rows end at about the time when the watchdog checks.
         int rows = 120;
         LocalAnswer answer = run(rows, row -> {
             long n = row.integer("n", 0);
