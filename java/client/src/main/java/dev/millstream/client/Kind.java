@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 public enum Kind {
     /** The sum since the series began, emitted in every period. */
     COUNTER("counter"),
-    /** The sum of a period divided by the seconds of the period. */
+    /** The sum of a period divided by the period's length in seconds. */
     RATE_COUNTER("rate_counter"),
     /** A counter, plus its rate under {@code name.rate}. */
     METER("meter"),

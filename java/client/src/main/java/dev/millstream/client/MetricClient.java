@@ -81,7 +81,7 @@ public final class MetricClient implements AutoCloseable {
     }
 
     /**
-     * Returns a handle for the sum of a period divided by its seconds; see {@link #counter}.
+     * Returns a handle for the sum of a period divided by the period's length in seconds; see {@link #counter}.
      *
      * @param name name of the metric
      * @param tags alternating keys and values

@@ -11,7 +11,7 @@ abstract class Transport<C extends ByteChannel> {
         return channel != null;
     }
 
-    /** Connects. Throws if no agent is known to listen. */
+    /** Connects. Throws if it is certain that no agent is listening. */
     void open() throws IOException {
         C opened = connect();
         try {

@@ -146,7 +146,7 @@ final class Recorder {
 
     private EventSettings enable(String name, Consumer<RecordedEvent> action) {
         stream.onEvent(name, action);
-        // Newer JDK versions limit the rate of some events, which would falsify counts.
+        // Newer JDK versions limit the rate of some events, which would distort counts.
         return stream.enable(name).withoutStackTrace().with("throttle", "off");
     }
 

@@ -6,7 +6,7 @@ public interface BatchOperator extends AutoCloseable {
      * Called once, before the first batch, on the thread that then calls {@link #process}.
      *
      * @param context the operator's configuration
-     * @throws Exception the operator is unusable, and {@code on_error} decides about its events
+     * @throws Exception the operator is unusable, and {@code on_error} applies to its events
      */
     default void open(Context context) throws Exception {}
 
@@ -14,7 +14,7 @@ public interface BatchOperator extends AutoCloseable {
      * Transforms a batch.
      *
      * @param batch the events; valid only during this call
-     * @throws Exception all events of the batch stay unchanged, and {@code on_error} decides about them
+     * @throws Exception all events of the batch stay unchanged, and {@code on_error} applies to them
      */
     void process(Batch batch) throws Exception;
 

@@ -11,7 +11,7 @@ public interface Operator extends AutoCloseable {
      * Called once, before the first row, on the thread that then calls {@link #process}.
      *
      * @param context the operator's configuration
-     * @throws Exception the operator is unusable, and {@code on_error} decides about its events
+     * @throws Exception the operator is unusable, and {@code on_error} applies to its events
      */
     default void open(Context context) throws Exception {}
 
@@ -19,7 +19,7 @@ public interface Operator extends AutoCloseable {
      * Transforms one event.
      *
      * @param row the event; valid only until the batch ends, and positioned on another event after this call
-     * @throws Exception the event stays unchanged, and {@code on_error} decides about it
+     * @throws Exception the event stays unchanged, and {@code on_error} applies to it
      */
     void process(Row row) throws Exception;
 

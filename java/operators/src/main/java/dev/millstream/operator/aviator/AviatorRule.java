@@ -15,7 +15,7 @@ final class AviatorRule implements Rule {
     /**
      * Creates the rule.
      *
-     * @param output the field that receives the value; null if the value decides about the event
+     * @param output the field that receives the value; null if the value determines what happens to the event
      */
     AviatorRule(Expression expression, String output) {
         this.expression = expression;

@@ -29,7 +29,7 @@ final class CompiledExpression implements CompiledRule {
         return fields;
     }
 
-    /** Returns the number of function calls in the expression that do nothing because the functions only print. */
+    /** Returns the number of functions in the expression that do nothing because they only print. */
     @Override
     public int removedCalls() {
         return removedCalls;

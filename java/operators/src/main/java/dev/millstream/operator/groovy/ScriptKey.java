@@ -17,8 +17,8 @@ import java.util.zip.Checksum;
  * A checksum of everything that a script's compilation depends on: the text, the kind, the parts of the specification that the compiler
  * reads, the visible jars, and the versions of Java and of this package.
  *
- * <p>The checksum detects changes but does not resist forgery, because the process that keeps compiled scripts also decides about their
- * text. A cryptographic digest would take 30 ms in a new process.
+ * <p>The checksum detects changes but does not resist forgery, because the process that keeps compiled scripts also controls their text. A
+ * cryptographic digest would take 30 ms in a new process.
  */
 final class ScriptKey {
     private final Checksum first = new CRC32();

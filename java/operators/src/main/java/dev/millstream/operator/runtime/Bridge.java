@@ -17,8 +17,8 @@ import java.util.concurrent.ConcurrentHashMap;
 /**
  * The methods that the agent calls.
  *
- * <p>A worker is an agent thread that runs operators. Methods that are not for a worker's thread are called on the agent's control thread,
- * and never wait for a worker. No method throws an exception.
+ * <p>A worker is an agent thread that runs operators. Methods that neither create nor take a worker are called on the agent's control
+ * thread unless stated otherwise, and never wait for a worker. No method throws an exception.
  */
 public final class Bridge {
     /** Maximum bytes of an operator's compiled scripts. Parsing the scripts takes several times as much heap. */
@@ -55,7 +55,7 @@ public final class Bridge {
     }
 
     /**
-     * Redirects operators' output to standard error, and gives operators an empty standard input. A sink of the agent may write to standard
+     * Redirects operators' output to standard error and empties their standard input, because a sink of the agent may write to standard
      * output, and a source may read standard input.
      */
     private static void leaveStreams() {
@@ -183,7 +183,7 @@ public final class Bridge {
         return Json.bytes(Map.of("rules", known == null ? List.of() : known.stats()));
     }
 
-    /** Returns JSON with the state of the JVM, and the garbage collections since the previous call. */
+    /** Returns JSON with the JVM's state, and the garbage collections since the previous call. */
     public static byte[] process() {
         var memory = ManagementFactory.getMemoryMXBean();
         var heap = memory.getHeapMemoryUsage();

@@ -13,9 +13,8 @@ import java.util.concurrent.locks.ReentrantLock;
 /**
  * The threads that call collectors.
  *
- * <p>A thread takes the collector that has been due longest. A thread whose call hangs stays with the call, and counts toward the maximum.
- * The pool starts one thread beyond the maximum only to close a stopped collector, so that calls that do not end do not keep other sources
- * from ending.
+ * <p>A thread takes the collector that is due first. A thread whose call hangs stays with the call, and counts toward the maximum. The pool
+ * starts one thread beyond the maximum only to close a stopped collector, so that a hanging call does not keep other sources from stopping.
  */
 final class CollectorPool {
     private static final long IDLE_NS = TimeUnit.SECONDS.toNanos(30);
@@ -347,7 +346,7 @@ final class CollectorPool {
         }
     }
 
-    /** Makes the clock thread check again after some time at the latest. */
+    /** Schedules the clock thread's next check after the given time at the latest. */
     private void lookIn(long ns) {
         long at = System.nanoTime() + Math.min(ns, SLEEP_NS);
         if (at - lookNs < 0) {

@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** Receives the events of collectors. Tests replace it, because no agent is linked there. */
+/** Receives the events of collectors. Tests replace this interface, because they run without an agent. */
 interface Delivery {
     /** Result of {@link #deliver} if the agent has accepted the events. */
     int TAKEN = 0;

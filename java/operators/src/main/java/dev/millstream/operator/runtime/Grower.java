@@ -1,6 +1,6 @@
 package dev.millstream.operator.runtime;
 
-/** Enlarges the answer buffer. Tests replace it, because no agent is linked there. */
+/** Enlarges the answer buffer. Tests replace this interface, because they run without an agent. */
 @FunctionalInterface
 interface Grower {
     /**

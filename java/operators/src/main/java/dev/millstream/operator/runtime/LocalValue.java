@@ -62,7 +62,7 @@ public record LocalValue(int kind, byte[] bytes) {
         };
     }
 
-    /** Returns whether this is no value, because the field was removed. */
+    /** Returns whether the value is absent, because the field was removed. */
     public boolean isAbsent() {
         return kind == Layout.KIND_ABSENT;
     }

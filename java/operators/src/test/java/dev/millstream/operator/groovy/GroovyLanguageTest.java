@@ -222,10 +222,7 @@ class GroovyLanguageTest {
         }
     }
 
-    /**
-     * Fills the heap to clear soft references. Groovy keeps information about a class in soft references, which are cleared before the heap
-     * is exhausted.
-     */
+    /** Exhausts the heap to clear soft references, in which Groovy keeps information about classes. */
     private static void clearSoftReferences() {
         assertThrows(OutOfMemoryError.class, () -> {
             long[][] all = new long[64][];

@@ -25,8 +25,8 @@ class KeptScriptsTest {
             + "state.n = 1";
     private static final String LIBRARY = "public class Client { public int twice(int n) { return 2 * n; } }";
     /**
-     * Classes that compile: parts of Groovy's compiler and of this runtime. Groovy's runtime uses other parts, such as the table of
-     * imports, but does not fill this table.
+     * Classes whose initialization indicates a compilation: parts of Groovy's compiler and of this runtime. Groovy's runtime uses other
+     * parts, such as the table of imports, but does not fill the table.
      */
     private static final Pattern COMPILER = Pattern.compile("Initializing '(org/codehaus/groovy/(control/(CompilationUnit|SourceUnit)"
             + "|classgen/|transform/|vmplugin/v9/ClassFinder\\$)|org/apache/groovy/parser/|dev/millstream/operator/groovy/(ScriptCompiler|CompileLoader|AllowList))");

@@ -70,7 +70,7 @@ final class Pool {
         return calls;
     }
 
-    /** Returns the number of calls that {@link #calls} does not contain. */
+    /** Returns the number of calls that {@link #calls()} does not contain. */
     long omittedCalls() {
         stats();
         return omittedCalls;
