@@ -55,8 +55,8 @@ public final class Bridge {
     }
 
     /**
-     * Redirects operators' output to standard error and empties their standard input, because a sink of the agent may write to standard
-     * output, and a source may read standard input.
+     * Redirects operators' output to standard error and replaces their standard input with an empty stream, because a sink of the agent may
+     * write to standard output, and a source may read standard input.
      */
     private static void leaveStreams() {
         System.setIn(InputStream.nullInputStream());
