@@ -5,7 +5,7 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.time.OffsetDateTime;
 
-/** Converts times to RFC 3339 text in UTC and to nanoseconds since 1970. */
+/** Converts times between instants, RFC 3339 text, and nanoseconds since 1970. Written text is in UTC. */
 final class Times {
     /** Length of {@code 2026-01-02T03:04:05.123456789Z}. */
     static final int BYTES = 30;
