@@ -65,7 +65,8 @@ fn algorithm(content_encoding: &str) -> io::Result<Algorithm> {
     let named =
         |algorithm: &Algorithm| algorithm.content_encoding().unwrap_or("") == content_encoding;
     Algorithm::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .find(named)
         .ok_or_else(|| io::Error::other(format!("a body that is encoded as {content_encoding}")))
 }

@@ -42,7 +42,7 @@ pub const WORDS: &[&[u8]] = &[
 /// Detectors with patterns, whose numbers follow the built-in detectors.
 static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     let patterns = [r"id-\d+", "(?s-u)k(.?)k"].map(|text| Regex::new(text).expect("sound"));
-    Detectors::new(&Detector::ALL, patterns.to_vec())
+    Detectors::new(Detector::ALL, patterns.to_vec())
 });
 
 /// Hits are within the text and in order. Hits require a candidate, and every part of the text with
@@ -72,7 +72,7 @@ fn piece(text: &[u8], at: usize, candidates: &[Candidate]) {
         lossy(text)
     );
     assert!(hits.windows(2).all(|pair| pair[0].end <= pair[1].start), "{hits:?}: {}", lossy(text));
-    for one in Detector::ALL {
+    for &one in Detector::ALL {
         let hits = find(text, 1 << one as u8);
         // Patterns are searched for regardless of the mask.
         let Some(hit) = hits.iter().find(|hit| hit.what < PATTERN) else { continue };

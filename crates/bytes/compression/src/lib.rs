@@ -18,7 +18,9 @@ use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 /// A compression algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema, strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
     /// No compression.
@@ -39,14 +41,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All algorithms, in the order in which they are documented.
-    pub const ALL: [Algorithm; 6] = [
-        Algorithm::None,
-        Algorithm::Gzip,
-        Algorithm::Zlib,
-        Algorithm::Zstd,
-        Algorithm::Snappy,
-        Algorithm::Lz4,
-    ];
+    pub const ALL: &[Algorithm] = <Algorithm as strum::VariantArray>::VARIANTS;
 
     /// Returns the supported levels and the default level, or `None` if the algorithm has no
     /// levels.
@@ -100,7 +95,7 @@ mod tests {
         assert_eq!(Algorithm::Zstd.check_level(19), Ok(()));
         assert_eq!(Algorithm::Zlib.check_level(0), Err("out of range; use 1 to 9".to_owned()));
         assert!(Algorithm::Lz4.check_level(1).unwrap_err().contains("remove it"));
-        for algorithm in Algorithm::ALL {
+        for &algorithm in Algorithm::ALL {
             let Some((levels, default)) = algorithm.levels() else { continue };
             assert!(levels.contains(&default), "{algorithm:?}");
         }
@@ -109,7 +104,7 @@ mod tests {
     #[test]
     fn names_match_the_configuration() {
         for (algorithm, name) in
-            Algorithm::ALL.into_iter().zip(["none", "gzip", "zlib", "zstd", "snappy", "lz4"])
+            Algorithm::ALL.iter().copied().zip(["none", "gzip", "zlib", "zstd", "snappy", "lz4"])
         {
             assert_eq!(serde_json::from_str::<Algorithm>(&format!("{name:?}")).unwrap(), algorithm);
         }

@@ -25,7 +25,7 @@ fn decompress(algorithm: Algorithm, compressed: &[u8]) -> Vec<u8> {
 
 /// Returns every algorithm with each of its levels.
 fn every_level() -> impl Iterator<Item = (Algorithm, Option<u32>)> {
-    Algorithm::ALL.into_iter().flat_map(|algorithm| match algorithm.levels() {
+    Algorithm::ALL.iter().copied().flat_map(|algorithm| match algorithm.levels() {
         Some((levels, _)) => levels.map(|level| (algorithm, Some(level))).collect(),
         None => vec![(algorithm, None)],
     })
@@ -77,7 +77,7 @@ proptest! {
 #[test]
 fn small_requests_round_trip_after_large_ones() {
     let large = [Bytes::from(noise(6 << 20)), Bytes::from(lines(0, 40_000)), Bytes::from(noise(3))];
-    for algorithm in Algorithm::ALL {
+    for &algorithm in Algorithm::ALL {
         let mut compressor = Compressor::new(algorithm, None);
         for parts in [&large[..], &large[1..2], &[], &large[2..]] {
             let compressed = compressor.compress(parts).unwrap();

@@ -23,7 +23,7 @@ use regex::bytes::Regex;
 use scan::{Pattern, Scanner};
 
 /// A built-in detector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 #[repr(u8)]
 pub enum Detector {
     /// Payment card numbers.
@@ -42,14 +42,7 @@ pub enum Detector {
 
 impl Detector {
     /// All detectors, in numeric order.
-    pub const ALL: [Detector; 6] = [
-        Detector::Card,
-        Detector::Email,
-        Detector::Phone,
-        Detector::Ip,
-        Detector::Token,
-        Detector::Key,
-    ];
+    pub const ALL: &[Detector] = <Detector as strum::VariantArray>::VARIANTS;
 
     /// Returns the name used in configurations.
     pub fn name(self) -> &'static str {
@@ -133,7 +126,7 @@ impl Detectors {
     /// and without overlaps.
     pub fn find(&self, text: &[u8], mask: u8, out: &mut Vec<Hit>) {
         let begin = out.len();
-        for detector in Detector::ALL.into_iter().filter(|one| one.mask() & mask & self.mask != 0) {
+        for &detector in Detector::ALL.iter().filter(|one| one.mask() & mask & self.mask != 0) {
             let mut hit = |start, end| out.push(Hit { start, end, what: detector as usize });
             match detector {
                 Detector::Card => card::find(text, &mut hit),

@@ -5,7 +5,7 @@ use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
 fn all() -> Detectors {
-    Detectors::new(&Detector::ALL, Vec::new())
+    Detectors::new(Detector::ALL, Vec::new())
 }
 
 /// Returns the parts of a text that one detector finds. Each of them must contain a candidate from
@@ -250,7 +250,7 @@ proptest! {
     fn nothing_is_found_without_a_candidate(parts in proptest::collection::vec((noise(), secrets()), 1..6)) {
         let detectors = all();
         let text: Vec<u8> = parts.iter().flat_map(|(noise, secret)| [&noise[..], b" ", secret].concat()).collect();
-        for one in Detector::ALL {
+        for &one in Detector::ALL {
             let (mut hits, mut candidates) = (Vec::new(), Vec::new());
             detectors.find(&text, 1 << one as u8, &mut hits);
             detectors.candidates(&text, &mut candidates);

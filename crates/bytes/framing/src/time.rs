@@ -4,7 +4,6 @@ use crate::SpecError;
 use memchr::memmem::Finder;
 use millstream_timestamps::{Fault as ParseError, Format, Parser, Stamp};
 use millstream_zones::zone;
-use std::fmt;
 use std::sync::Arc;
 
 /// Configured position and formats of a line's timestamp.
@@ -178,23 +177,14 @@ impl TimeReader {
 }
 
 /// Reason why a line's timestamp cannot be parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// The line contains `after` fewer times than required.
+    #[error("the line does not contain the text before the timestamp")]
     AfterNotFound,
     /// The text at the position is not a valid timestamp.
+    #[error("{0}")]
     Invalid(ParseError),
-}
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unread::AfterNotFound => {
-                f.write_str("the line does not contain the text before the timestamp")
-            }
-            Unread::Invalid(error) => error.fmt(f),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Counts of accepted values, and counts of rejected or changed values by reason.
 
 /// Reason why a value is rejected or changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[repr(u8)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// Rejected: NaN or infinite.
     NotFinite = 0,
@@ -35,39 +36,11 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in numeric order.
-    pub const ALL: [Reason; 13] = [
-        Reason::NotFinite,
-        Reason::SampleRate,
-        Reason::Value,
-        Reason::NoName,
-        Reason::Utf8,
-        Reason::Series,
-        Reason::Tags,
-        Reason::NameBytes,
-        Reason::TagsBytes,
-        Reason::Timed,
-        Reason::Members,
-        Reason::KeylessTags,
-        Reason::OverflowGauge,
-    ];
+    pub const ALL: &[Reason] = <Reason as strum::VariantArray>::VARIANTS;
 
     /// Returns the reason's name in metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Reason::NotFinite => "not_finite",
-            Reason::SampleRate => "sample_rate",
-            Reason::Value => "value",
-            Reason::NoName => "no_name",
-            Reason::Utf8 => "utf8",
-            Reason::Series => "series",
-            Reason::Tags => "tags",
-            Reason::NameBytes => "name_bytes",
-            Reason::TagsBytes => "tags_bytes",
-            Reason::Timed => "timed",
-            Reason::Members => "members",
-            Reason::KeylessTags => "keyless_tags",
-            Reason::OverflowGauge => "overflow_gauge",
-        }
+        self.into()
     }
 
     /// Returns whether the values were rejected, as opposed to moved or changed.

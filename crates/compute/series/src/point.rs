@@ -2,7 +2,7 @@
 
 /// The kind of a series, as the client reports it. Points with the same name and tags but different
 /// kinds belong to different series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::VariantArray)]
 #[repr(u8)]
 pub enum Kind {
     /// The metric server's `counter`: the sum since the agent started.
@@ -50,22 +50,7 @@ pub enum Class {
 
 impl Kind {
     /// All kinds, in numeric order.
-    pub const ALL: [Kind; 14] = [
-        Kind::Counter,
-        Kind::RateCounter,
-        Kind::Meter,
-        Kind::DeltaCounter,
-        Kind::Timer,
-        Kind::Store,
-        Kind::TimedStore,
-        Kind::Histogram,
-        Kind::Count,
-        Kind::Gauge,
-        Kind::Timing,
-        Kind::DogHistogram,
-        Kind::Distribution,
-        Kind::Set,
-    ];
+    pub const ALL: &[Kind] = <Kind as strum::VariantArray>::VARIANTS;
 
     /// Returns how points of this kind are aggregated.
     #[inline]

@@ -71,7 +71,8 @@ fn add(shard: &mut Shard, kind: Kind, texts: &[String], timestamp: Option<i64>) 
 fn points_of_known_series_allocate_nothing() {
     let (sorted, unsorted) = (texts(), unsorted());
     let texts = [&sorted[..1000], &unsorted[1000..2000]].concat();
-    for (kind, timestamp) in Kind::ALL.into_iter().flat_map(|kind| [(kind, None), (kind, Some(7))])
+    for (kind, timestamp) in
+        Kind::ALL.iter().copied().flat_map(|kind| [(kind, None), (kind, Some(7))])
     {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         let mut store = Store::new(1, 10, 1);

@@ -102,7 +102,7 @@ fn all_of(reading: &Reading<'_>) -> f64 {
 fn every_kind_but_gauges_has_an_ordinary_overflow_series_with_its_own_name() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 0, ..Limits::default() });
     let numbers = Values::Numbers(&[2.0, f64::NAN, 4.0]);
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         for name in [&b"a"[..], b"b"] {
             let values = if kind == Kind::Set { Values::Member(name) } else { numbers };
             rig.shard.add(&Point { kind, name, values, timestamp: Some(5), ..POINT });
@@ -119,7 +119,7 @@ fn every_kind_but_gauges_has_an_ordinary_overflow_series_with_its_own_name() {
     });
     found.sort_by_key(|(kind, _)| *kind);
     let (gauges, others): (Vec<Kind>, Vec<Kind>) =
-        Kind::ALL.into_iter().partition(|kind| kind.class() == Class::Last);
+        Kind::ALL.iter().copied().partition(|kind| kind.class() == Class::Last);
     let expected: Vec<_> =
         others.iter().map(|kind| (*kind, if *kind == Kind::Set { 2.0 } else { 12.0 })).collect();
     assert_eq!(found, expected);

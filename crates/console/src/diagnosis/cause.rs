@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 /// Delivery status of a source's events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "snake_case")]
 pub enum Status {
     /// All events are delivered in time.
     Healthy,
@@ -21,13 +22,7 @@ pub enum Status {
 impl Status {
     /// Returns the name of the status in APIs.
     pub fn name(self) -> &'static str {
-        match self {
-            Status::Healthy => "healthy",
-            Status::Idle => "idle",
-            Status::Starting => "starting",
-            Status::Degraded => "degraded",
-            Status::Late => "late",
-        }
+        self.into()
     }
 }
 

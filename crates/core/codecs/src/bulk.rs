@@ -21,8 +21,11 @@ const ID_BYTES_MAX: usize = 512;
 pub const ACTION_BYTES: u64 = 160;
 
 /// Operation for an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OpType {
     /// Adds a document unless the id exists already, so a repeated event changes nothing.
     #[default]
@@ -34,10 +37,7 @@ pub enum OpType {
 impl OpType {
     /// Returns the name of the operation in an action.
     pub fn name(self) -> &'static str {
-        match self {
-            OpType::Create => "create",
-            OpType::Index => "index",
-        }
+        self.into()
     }
 }
 

@@ -87,8 +87,9 @@ pub enum TimestampFormat {
 }
 
 /// A metadata item of a JSON event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Metadata {
     /// Name of the host.
     Host,
@@ -124,19 +125,7 @@ impl Codec {
 impl Metadata {
     /// Returns the item's key in an event.
     pub fn name(self) -> &'static str {
-        match self {
-            Metadata::Host => "host",
-            Metadata::Source => "source",
-            Metadata::File => "file",
-            Metadata::Offset => "offset",
-            Metadata::Id => "id",
-            Metadata::Collected => "collected",
-            Metadata::PreviousOffset => "previous_offset",
-            Metadata::FileId => "file_id",
-            Metadata::Truncated => "truncated",
-            Metadata::Stream => "stream",
-            Metadata::Partial => "partial",
-        }
+        self.into()
     }
 
     /// Returns the metadata column for the item, if any.

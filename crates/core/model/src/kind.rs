@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// The role of a component in the topology.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     /// Reads data.
     Source,
@@ -19,11 +20,7 @@ impl Kind {
 
     /// Returns the name in metrics and messages: `source`, `transform`, `sink`.
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::Source => "source",
-            Kind::Transform => "transform",
-            Kind::Sink => "sink",
-        }
+        self.into()
     }
 
     /// Returns the top-level configuration key for components of this kind.

@@ -78,8 +78,9 @@ impl Origin {
 }
 
 /// Whether more data can arrive from an origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[repr(u8)]
+#[strum(serialize_all = "snake_case")]
 pub enum OriginStatus {
     /// The source reads the origin, or polls it for more data.
     #[default]
@@ -95,23 +96,11 @@ pub enum OriginStatus {
 }
 
 impl OriginStatus {
-    const ALL: [OriginStatus; 5] = [
-        OriginStatus::Active,
-        OriginStatus::Waiting,
-        OriginStatus::Finished,
-        OriginStatus::Gone,
-        OriginStatus::Deleted,
-    ];
+    const ALL: &[OriginStatus] = <OriginStatus as strum::VariantArray>::VARIANTS;
 
     /// Returns the name in APIs, such as `active`.
     pub fn name(self) -> &'static str {
-        match self {
-            OriginStatus::Active => "active",
-            OriginStatus::Waiting => "waiting",
-            OriginStatus::Finished => "finished",
-            OriginStatus::Gone => "gone",
-            OriginStatus::Deleted => "deleted",
-        }
+        self.into()
     }
 }
 
@@ -479,7 +468,7 @@ mod tests {
     fn statuses_and_paths_round_trip() {
         let state = OriginState::default();
         assert_eq!((state.status(), state.path()), (OriginStatus::Active, String::new()));
-        for status in OriginStatus::ALL {
+        for &status in OriginStatus::ALL {
             state.set_status(status);
             assert_eq!(state.status(), status);
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// A memory pressure level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Pressure {
     /// Below the low water mark.
     Low,
@@ -21,11 +22,7 @@ impl Pressure {
 
     /// Returns the name in metrics and in the API.
     pub fn name(self) -> &'static str {
-        match self {
-            Pressure::Low => "low",
-            Pressure::Normal => "normal",
-            Pressure::High => "high",
-        }
+        self.into()
     }
 }
 

@@ -6,7 +6,8 @@ use std::io;
 use std::time::Instant;
 
 /// An operation of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Operation {
     /// Committing checkpoints and lane states.
     Commit,
@@ -25,13 +26,7 @@ impl Operation {
         [Operation::Commit, Operation::Keep, Operation::Forget, Operation::Read, Operation::Copy];
 
     fn name(self) -> &'static str {
-        match self {
-            Operation::Commit => "commit",
-            Operation::Keep => "keep",
-            Operation::Forget => "forget",
-            Operation::Read => "read",
-            Operation::Copy => "copy",
-        }
+        self.into()
     }
 
     fn failure(self) -> &'static str {

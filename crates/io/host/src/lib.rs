@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A group of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, strum::VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
     /// CPU times, interrupts, context switches, forks, boot time.
@@ -67,17 +67,7 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of collection.
-    pub const ALL: [Group; 9] = [
-        Group::Cpu,
-        Group::Memory,
-        Group::Disk,
-        Group::Filesystems,
-        Group::Network,
-        Group::Load,
-        Group::Processes,
-        Group::Cgroups,
-        Group::Pressure,
-    ];
+    pub const ALL: &[Group] = <Group as strum::VariantArray>::VARIANTS;
 }
 
 /// A collector's options: the groups to collect, and the paths to read.
@@ -127,7 +117,7 @@ impl Host {
     /// systems. `now` is monotonic time.
     pub fn begin(&mut self, now: Duration) {
         self.readings = Readings::default();
-        for group in Group::ALL {
+        for &group in Group::ALL {
             if self.options.groups.contains(&group) {
                 self.read(group, now);
             }

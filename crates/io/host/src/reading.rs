@@ -23,7 +23,8 @@ pub struct Reading {
 }
 
 /// The reason why a collection omits a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// The kernel or the mounted tree does not provide the file.
     Missing,
@@ -38,12 +39,7 @@ pub enum Reason {
 impl Reason {
     /// Returns the reason as a label for the agent's error counters.
     pub fn name(self) -> &'static str {
-        match self {
-            Reason::Missing => "missing",
-            Reason::Unreadable => "unreadable",
-            Reason::Malformed => "malformed",
-            Reason::Timeout => "timeout",
-        }
+        self.into()
     }
 
     fn from_error(error: &io::Error) -> Reason {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn all(base: &Path) -> Readings {
-    let mut options = options(base, &Group::ALL);
+    let mut options = options(base, Group::ALL);
     options.processes = Some(filter(&["*"], &[]));
     options.cgroups = Cgroups { root: Some("/".into()), depth: 2 };
     collect(&mut host(options))
@@ -130,7 +130,7 @@ fn malformed_lines_are_counted_and_valid_lines_emitted() {
     damage("1/net/dev", "    lo:", "    lo ");
     damage("1/mountinfo", "/srv rw", "srv rw");
     damage("7/stat", ")", "]");
-    let mut options = options(dir.path(), &Group::ALL);
+    let mut options = options(dir.path(), Group::ALL);
     options.per_cpu = true;
     let readings = collect(&mut host(options));
     assert_eq!((count(&readings, Reason::Malformed), readings.faults.len()), (6, 6));
@@ -183,7 +183,7 @@ fn the_number_of_process_names_is_bounded() {
 #[test]
 fn each_missing_or_irregular_file_is_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let readings = collect(&mut host(options(dir.path(), &Group::ALL)));
+    let readings = collect(&mut host(options(dir.path(), Group::ALL)));
     assert_eq!(readings.numbers, []);
     // stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, `/proc`, control groups,
     // pressure.
@@ -191,7 +191,7 @@ fn each_missing_or_irregular_file_is_counted() {
     for file in ["stat", "meminfo", "loadavg", "pressure/cpu", "7/stat"] {
         fs::create_dir_all(dir.path().join("proc").join(file)).unwrap();
     }
-    let readings = collect(&mut host(options(dir.path(), &Group::ALL)));
+    let readings = collect(&mut host(options(dir.path(), Group::ALL)));
     // `/proc` and pressure exist now, but not pressure/memory and pressure/io.
     assert_eq!((count(&readings, Reason::Unreadable), count(&readings, Reason::Missing)), (5, 7));
 }

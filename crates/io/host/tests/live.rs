@@ -14,7 +14,7 @@ fn live() -> Host {
     let options = Options {
         root: PathBuf::from("/"),
         processes: Some(filter(&["*"], &[])),
-        ..crate::support::options(Path::new("/"), &Group::ALL)
+        ..crate::support::options(Path::new("/"), Group::ALL)
     };
     Host::new(options, Arc::new(space), Arc::new(|| {}))
 }

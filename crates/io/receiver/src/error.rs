@@ -1,12 +1,12 @@
 //! The reason why a socket could not be opened, and how to fix it.
 
 use crate::Address;
-use std::fmt;
 use std::io;
 
 /// The error if a socket could not be opened. The message includes the address, the cause and
 /// advice.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{address}: {cause}; {advice}")]
 pub struct BindError {
     address: String,
     cause: String,
@@ -70,17 +70,5 @@ fn advice(address: &Address, error: &io::Error) -> String {
             "raise the open-file limit (`ulimit -n`, LimitNOFILE)".into()
         }
         _ => "choose another address".into(),
-    }
-}
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.address, self.cause, self.advice)
-    }
-}
-
-impl std::error::Error for BindError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|error| error as &(dyn std::error::Error + 'static))
     }
 }

@@ -1,9 +1,7 @@
 //! Settings for a profile, and the reasons why a profile cannot start.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Minimum interval, because the kernel checks the CPU time of a thread one to ten times per 10 ms.
@@ -20,8 +18,20 @@ pub(crate) const BUFFER_BYTES_MIN: usize = 64 << 10;
 pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 20;
 
 /// The event at which threads are sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownEvent, parse_err_fn = unknown_event)]
 pub enum Event {
     /// A thread is sampled each time it has used one interval of CPU time.
     Cpu,
@@ -36,35 +46,13 @@ pub enum Event {
 /// Number of allocated bytes that one [`Event::Alloc`] sample represents.
 pub const ALLOC_BYTES: u64 = 512 << 10;
 
-impl Event {
-    const fn name(self) -> &'static str {
-        match self {
-            Event::Cpu => "cpu",
-            Event::Wall => "wall",
-            Event::Alloc => "alloc",
-        }
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// The error for text that is not the name of an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event `{0}`; use `cpu`, `wall` or `alloc`")]
 pub struct UnknownEvent(String);
 
-impl FromStr for Event {
-    type Err = UnknownEvent;
-
-    fn from_str(text: &str) -> Result<Event, UnknownEvent> {
-        let found =
-            [Event::Cpu, Event::Wall, Event::Alloc].into_iter().find(|event| event.name() == text);
-        found.ok_or_else(|| UnknownEvent(text.to_owned()))
-    }
+fn unknown_event(text: &str) -> UnknownEvent {
+    UnknownEvent(text.to_owned())
 }
 
 /// The settings of a profile.

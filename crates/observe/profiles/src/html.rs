@@ -15,7 +15,7 @@ const BODY: &str = include_str!("html/body.html");
 struct Data<'a> {
     title: &'a str,
     about: Vec<String>,
-    kinds: [&'static str; 7],
+    kinds: Vec<&'static str>,
     /// The name and kind of each function.
     names: Vec<(&'a str, u8)>,
     /// For each frame: depth, name, start, samples, and samples before. The frames are
@@ -61,7 +61,7 @@ fn write(
     let data = Data {
         title: &profile.about().title,
         about,
-        kinds: FrameKind::ALL.map(FrameKind::name),
+        kinds: FrameKind::ALL.iter().map(|kind| kind.name()).collect(),
         names: tree.names.iter().map(|(name, kind)| (*name, *kind as u8)).collect(),
         nodes: tree.nodes.iter().filter(|node| node.samples[1] > 0).flat_map(fields).collect(),
         total: [tree.total[1], tree.total[0]],

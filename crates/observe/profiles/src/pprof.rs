@@ -334,6 +334,6 @@ fn read_places<'a>(
 }
 
 fn kind_of(name: &str) -> FrameKind {
-    let kind = FrameKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let kind = FrameKind::ALL.iter().copied().find(|kind| kind.name() == name);
     kind.unwrap_or(FrameKind::Unknown)
 }

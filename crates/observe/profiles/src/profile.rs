@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The kind of a frame, which determines its color in a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::VariantArray)]
 pub enum FrameKind {
     /// A component of the agent.
     Component,
@@ -24,15 +24,7 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// All kinds, in numeric order.
-    pub const ALL: [FrameKind; 7] = [
-        FrameKind::Component,
-        FrameKind::Thread,
-        FrameKind::Rust,
-        FrameKind::C,
-        FrameKind::Kernel,
-        FrameKind::Java,
-        FrameKind::Unknown,
-    ];
+    pub const ALL: &[FrameKind] = <FrameKind as strum::VariantArray>::VARIANTS;
 
     /// Returns the display name.
     pub fn name(self) -> &'static str {

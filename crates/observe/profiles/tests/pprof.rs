@@ -38,7 +38,7 @@ fn written(profile: &Profile) -> Vec<u8> {
 }
 
 fn frame() -> impl Strategy<Value = Frame> {
-    let kinds = prop::sample::select(&FrameKind::ALL[..]);
+    let kinds = prop::sample::select(FrameKind::ALL);
     let text = || prop::option::of("[a-z<>;]{1,4}");
     let place = (prop::option::of(1_u32..9), prop::option::of(1_u64..9));
     ("\\PC{0,6}", kinds, text(), text(), place).prop_map(|(name, kind, module, file, place)| {

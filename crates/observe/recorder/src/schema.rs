@@ -71,16 +71,9 @@ impl fmt::Display for PerSecond {
 
 /// The error for text that is not a rate. The message has the form "what is wrong; what to use
 /// instead".
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a number of events per second; use, for example, 100/s")]
 pub struct NoRate(String);
-
-impl fmt::Display for NoRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not a number of events per second; use, for example, 100/s", self.0)
-    }
-}
-
-impl std::error::Error for NoRate {}
 
 impl FromStr for PerSecond {
     type Err = NoRate;

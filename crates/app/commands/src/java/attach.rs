@@ -7,7 +7,6 @@
 //! followed by text. The protocol is defined by `attachListener_posix.cpp` in OpenJDK.
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -35,65 +34,52 @@ const STARTED: &str = "millstream.javaagent.started=true";
 const PROTOCOL: &str = "1";
 
 /// The reason why an agent was not loaded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The process does not exist, or is not a JVM.
+    #[error("{0}")]
     NotAJvm(&'static str),
     /// A file of the process may not be read or written.
+    #[error(
+        "permission denied: {}; run the command as the user of the JVM, or as root with CAP_SYS_PTRACE",
+        .0.display()
+    )]
     Permission(PathBuf),
     /// The JVM has already loaded the agent.
+    #[error("it already has the Java agent, whose options stay until the JVM exits")]
     Loaded,
     /// The process does not see the jar.
+    #[error(
+        "the JVM cannot see {}; copy the jar into its container, and pass the path in the container \
+         with --jar",
+        .0.display()
+    )]
     NoJar(PathBuf),
     /// The command line is wrong.
+    #[error("{0}")]
     Usage(String),
     /// The JVM did not start listening in time.
+    #[error(
+        "the JVM was not listening after {} s; it is either stopped or running with \
+         -XX:+DisableAttachMechanism; start it with -javaagent instead",
+        TIMEOUT.as_secs()
+    )]
     Refused,
     /// The JVM listens, but did not respond in time.
+    #[error(
+        "the JVM did not respond within {} s; it is either stopped or hanging",
+        TIMEOUT.as_secs()
+    )]
     Silent,
     /// The process exited meanwhile.
+    #[error("the process has exited")]
     Ended,
     /// The JVM did not load the agent and returned this response.
+    #[error("the JVM responded: {0}")]
     Answer(String),
     /// The system returned an error.
+    #[error("{0}")]
     Io(io::Error),
-}
-
-impl fmt::Display for AttachError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AttachError::NotAJvm(why) => f.write_str(why),
-            AttachError::Permission(path) => write!(
-                f,
-                "permission denied: {}; run the command as the user of the JVM, or as root with CAP_SYS_PTRACE",
-                path.display()
-            ),
-            AttachError::Loaded => {
-                f.write_str("it already has the Java agent, whose options stay until the JVM exits")
-            }
-            AttachError::NoJar(jar) => write!(
-                f,
-                "the JVM cannot see {}; copy the jar into its container, and pass the path in the \
-                 container with --jar",
-                jar.display()
-            ),
-            AttachError::Usage(message) => f.write_str(message),
-            AttachError::Refused => write!(
-                f,
-                "the JVM was not listening after {} s; it is either stopped or running with \
-                 -XX:+DisableAttachMechanism; start it with -javaagent instead",
-                TIMEOUT.as_secs()
-            ),
-            AttachError::Silent => write!(
-                f,
-                "the JVM did not respond within {} s; it is either stopped or hanging",
-                TIMEOUT.as_secs()
-            ),
-            AttachError::Ended => f.write_str("the process has exited"),
-            AttachError::Answer(answer) => write!(f, "the JVM responded: {answer}"),
-            AttachError::Io(error) => error.fmt(f),
-        }
-    }
 }
 
 impl From<io::Error> for AttachError {

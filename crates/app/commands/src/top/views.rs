@@ -7,7 +7,8 @@ use crate::text::{self, counted};
 use std::collections::BTreeMap;
 
 /// A view.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum View {
     /// Sources, transforms and sinks.
     #[default]
@@ -29,13 +30,7 @@ impl View {
 
     /// Returns the name.
     pub fn name(self) -> &'static str {
-        match self {
-            View::Components => "components",
-            View::Files => "files",
-            View::Series => "series",
-            View::Rules => "rules",
-            View::Memory => "memory",
-        }
+        self.into()
     }
 
     /// Returns the index in the order of keys.

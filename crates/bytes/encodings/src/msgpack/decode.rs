@@ -3,19 +3,11 @@
 use super::read::Reader;
 use super::{VERSION, key};
 use crate::metric::{Kind, Temporality};
-use std::fmt;
 
 /// Reason why a block is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct DecodeError(pub(super) &'static str);
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// An iterator over consecutive blocks.
 #[derive(Clone, Debug)]

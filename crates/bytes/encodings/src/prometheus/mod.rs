@@ -35,7 +35,8 @@ pub use sources::NameConflict;
 pub use stored::{RestoredRows, StoredRow};
 
 /// Reason why a metric is rejected. It is also the `reason` label of the drop counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RejectReason {
     /// The tags are not an object of strings.
     BadTags,
@@ -64,15 +65,6 @@ impl RejectReason {
 
     /// Returns the reason as a metric label.
     pub fn reason(self) -> &'static str {
-        match self {
-            RejectReason::BadTags => "bad_tags",
-            RejectReason::TooManySeries => "too_many_series",
-            RejectReason::MemoryPressure => "memory_pressure",
-            RejectReason::TypeConflict => "type_conflict",
-            RejectReason::NameConflict => "name_conflict",
-            RejectReason::Negative => "negative",
-            RejectReason::OutOfOrder => "out_of_order",
-            RejectReason::Future => "future",
-        }
+        self.into()
     }
 }

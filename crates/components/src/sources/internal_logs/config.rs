@@ -16,8 +16,11 @@ pub struct InternalLogsConfig {
 }
 
 /// Severity of a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "snake_case")]
 pub enum EmittedLevel {
     /// Only failures.
     Error,
@@ -35,13 +38,7 @@ pub enum EmittedLevel {
 impl EmittedLevel {
     /// Returns the name of the level in records.
     pub fn name(self) -> &'static str {
-        match self {
-            EmittedLevel::Error => "error",
-            EmittedLevel::Warn => "warn",
-            EmittedLevel::Info => "info",
-            EmittedLevel::Debug => "debug",
-            EmittedLevel::Trace => "trace",
-        }
+        self.into()
     }
 }
 

@@ -21,8 +21,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Language of a collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CollectorLanguage {
     /// A script in Groovy.
     Groovy,
@@ -72,10 +73,7 @@ pub struct JvmSourceConfig {
 
 impl CollectorLanguage {
     fn name(self) -> &'static str {
-        match self {
-            CollectorLanguage::Groovy => "groovy",
-            CollectorLanguage::Class => "class",
-        }
+        self.into()
     }
 }
 

@@ -418,7 +418,7 @@ impl Drop for Flusher {
 
 /// Adds the counts of a period by reason.
 fn count(counts: &Counts, counters: &Counters) {
-    for reason in Reason::ALL {
+    for &reason in Reason::ALL {
         match reason.is_rejection() {
             true => counters.dropped(reason.name(), counts.of(reason)),
             false => counters.noted(reason.name(), counts.of(reason)),

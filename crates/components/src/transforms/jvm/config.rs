@@ -21,8 +21,9 @@ use std::time::Duration;
 const EXPANSION_MAX: u64 = 256;
 
 /// The language of an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OperatorLanguage {
     /// Scripts in Groovy.
     Groovy,
@@ -33,8 +34,11 @@ pub enum OperatorLanguage {
 }
 
 /// The type of a field, as scripts see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DeclaredType {
     /// Text.
     Text,
@@ -125,11 +129,7 @@ fn expansion() -> u64 {
 impl OperatorLanguage {
     /// Returns the name of the language in a configuration.
     pub fn name(self) -> &'static str {
-        match self {
-            OperatorLanguage::Groovy => "groovy",
-            OperatorLanguage::Aviator => "aviator",
-            OperatorLanguage::Class => "class",
-        }
+        self.into()
     }
 
     /// Returns the file extension of the language.
@@ -258,13 +258,7 @@ impl JvmConfig {
 
 impl DeclaredType {
     fn name(self) -> &'static str {
-        match self {
-            DeclaredType::Text => "text",
-            DeclaredType::Int => "int",
-            DeclaredType::Float => "float",
-            DeclaredType::Bool => "bool",
-            DeclaredType::Time => "time",
-        }
+        self.into()
     }
 }
 
