@@ -23,10 +23,14 @@ pub const WORDS: &[&[u8]] = &[
     b"a line that is longer than the limit\n",
     "\u{e9}\u{20ac}\n".as_bytes(),
     b"\xFF\xFE",
+    BYTE_ORDER_MARK,
     b"\x1F\x8B\x08\0\0\0\0\0",
     b"\x28\xB5\x2F\xFD",
     b"\x03\0\0\0\0\0\0\0\0\0",
 ];
+
+/// A UTF-8 byte order mark, which a source removes from the beginning of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// First bytes of gzip and zstd data.
 const MAGIC: [&[u8]; 2] = [b"\x1F\x8B\x08", b"\x28\xB5\x2F\xFD"];
@@ -64,7 +68,7 @@ pub fn files(input: &[u8]) {
         line_max: LINE_MAX[usize::from(limit % 3)],
         long: LONG[usize::from(limit / 3 % 3)],
     };
-    let expected = split_file_lines(content, limits.line_max, limits.long);
+    let expected = expected_rows(content, limits);
     let mut random = Random::of(input);
     let mut reader = Reader::new(limits);
     match form {
@@ -85,6 +89,14 @@ pub fn files(input: &[u8]) {
         Form::Damaged => compare(&rows, &expected[..rows.len().min(expected.len())]),
         _ => compare(&rows, &expected),
     }
+}
+
+/// Returns the lines of the content with their offsets.
+fn expected_rows(content: &[u8], limits: LineLimits) -> Vec<(u64, Vec<u8>)> {
+    let text = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
+    let removed = (content.len() - text.len()) as u64;
+    let rows = split_file_lines(text, limits.line_max, limits.long).into_iter();
+    rows.map(|(offset, line)| (offset + removed, line)).collect()
 }
 
 /// Compares rows; the message shows the first difference.
