@@ -4,10 +4,7 @@ use super::ElasticsearchSink;
 use crate::codec::bulk::{Action, Id, Indexes, OpType};
 use crate::codec::{Encoding, TimestampFormat};
 use crate::component::{Component, SinkComponent};
-use crate::sinks::http_delivery::{
-    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, check_proxy,
-    proxies,
-};
+use crate::sinks::http_delivery::{Access, BatchOptions, RequestOptions, Settings};
 use crate::util::template::{IndexTemplate, Template, TextTemplate, Use};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Interval, OptionError, Sink};
@@ -257,16 +254,13 @@ impl ElasticsearchConfig {
         Encoding { timestamp_key: self.timestamp_key.clone(), ..self.encoding.clone() }
     }
 
+    fn access(&self) -> Access<'_> {
+        Access { headers: &self.headers, auth: &self.auth, tls: &self.tls, proxy: &self.proxy }
+    }
+
     fn settings(&self) -> Settings {
-        let mut settings = Settings::new(
-            self.targets().0,
-            &self.headers,
-            self.auth.clone(),
-            self.tls.clone().unwrap_or_default(),
-            self.proxy.as_deref(),
-            self.batch,
-            self.request.into(),
-        );
+        let (targets, _) = self.targets();
+        let mut settings = Settings::new(targets, self.access(), self.batch, self.request.into());
         let content_type = HeaderValue::from_static("application/x-ndjson");
         settings.headers.entry("content-type").or_insert(content_type);
         settings
@@ -283,9 +277,7 @@ impl Component for ElasticsearchConfig {
         let (targets, mut errors) = self.targets();
         errors.extend(self.destination().err());
         errors.extend(self.check_documents());
-        errors.extend(check_headers(&self.headers));
-        errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
-        errors.extend(check_proxy(self.proxy.as_deref(), &targets));
+        errors.extend(self.access().check(&targets));
         errors.extend(self.documents().check());
         let wrong =
             self.compression_level.and_then(|level| self.compression.check_level(level).err());
@@ -300,11 +292,11 @@ impl Component for ElasticsearchConfig {
     }
 
     fn proxies(&self) -> Vec<String> {
-        proxies(self.proxy.as_deref(), &self.targets().0)
+        self.access().proxies(&self.targets().0)
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
-        access_files(self.auth.as_ref(), self.tls.as_ref())
+        self.access().files()
     }
 }
 

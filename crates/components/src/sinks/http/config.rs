@@ -5,8 +5,7 @@ use super::packer::{BodyFormat, Framing};
 use crate::codec::{Codec, Encoding};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
-    BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
-    check_proxy, proxies, targets,
+    Access, BatchOptions, Jitter, RequestOptions, Settings, targets,
 };
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, OptionError, Sink};
@@ -115,18 +114,13 @@ impl HttpConfig {
         }
     }
 
+    fn access(&self) -> Access<'_> {
+        Access { headers: &self.headers, auth: &self.auth, tls: &self.tls, proxy: &self.proxy }
+    }
+
     fn settings(&self) -> Settings {
         let (targets, _) = targets(self.uri.as_deref(), &self.endpoints);
-        let tls = self.tls.clone().unwrap_or_default();
-        let mut settings = Settings::new(
-            targets,
-            &self.headers,
-            self.auth.clone(),
-            tls,
-            self.proxy.as_deref(),
-            self.batch,
-            self.request,
-        );
+        let mut settings = Settings::new(targets, self.access(), self.batch, self.request);
         settings.method = match self.method {
             RequestMethod::Post => Method::POST,
             RequestMethod::Put => Method::PUT,
@@ -142,9 +136,7 @@ impl HttpConfig {
 impl Component for HttpConfig {
     fn check(&self) -> Vec<OptionError> {
         let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
-        errors.extend(check_headers(&self.headers));
-        errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
-        errors.extend(check_proxy(self.proxy.as_deref(), &targets));
+        errors.extend(self.access().check(&targets));
         errors.extend(self.encoding.check());
         errors.extend(self.check_framing().map(|text| OptionError::new("/framing", text)));
         let wrong =
@@ -160,11 +152,11 @@ impl Component for HttpConfig {
     }
 
     fn proxies(&self) -> Vec<String> {
-        proxies(self.proxy.as_deref(), &targets(self.uri.as_deref(), &self.endpoints).0)
+        self.access().proxies(&targets(self.uri.as_deref(), &self.endpoints).0)
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
-        access_files(self.auth.as_ref(), self.tls.as_ref())
+        self.access().files()
     }
 
     fn wants_metrics(&self) -> bool {

@@ -165,16 +165,12 @@ impl Settings {
     /// Builds settings from checked options. The method is `POST`; the caller can change it.
     pub fn new(
         targets: Vec<Arc<Target>>,
-        headers: &BTreeMap<String, String>,
-        auth: Option<AuthOptions>,
-        tls: TlsFiles,
-        proxy: Option<&str>,
+        access: Access<'_>,
         batch: BatchOptions,
         request: RequestOptions,
     ) -> Settings {
-        // `check_proxy` has already reported an invalid option.
-        let choice = ProxyChoice::parse(proxy).unwrap_or_default();
-        let proxy = ProxyOptions::new(choice, tls.ca_file.clone());
+        let tls = access.tls.clone().unwrap_or_default();
+        let proxy = ProxyOptions::new(access.proxy_choice(), tls.ca_file.clone());
         let client = ClientOptions {
             timeout: request.timeout.0,
             connect_timeout: request.connect_timeout.0,
@@ -193,10 +189,10 @@ impl Settings {
             HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))),
         );
         // Configured headers replace the headers that the agent sets.
-        for (name, value) in headers.iter().filter_map(header) {
+        for (name, value) in access.headers.iter().filter_map(header) {
             all.insert(name, value);
         }
-        let auth = auth.map(|auth| Arc::new(auth.build()));
+        let auth = access.auth.clone().map(|auth| Arc::new(auth.build()));
         Settings {
             targets,
             client,
@@ -207,6 +203,66 @@ impl Settings {
             request,
             slow_retry: SLOW_RETRY,
         }
+    }
+}
+
+/// The options of a sink for access to its endpoints.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    /// Additional headers of each request.
+    pub headers: &'a BTreeMap<String, String>,
+    /// The agent's credentials.
+    pub auth: &'a Option<AuthOptions>,
+    /// TLS settings for `https` addresses.
+    pub tls: &'a Option<TlsFiles>,
+    /// The HTTP proxy, or `none`; by default, environment variables name the proxy.
+    pub proxy: &'a Option<String>,
+}
+
+impl Access<'_> {
+    /// Returns the errors in the options of a sink that sends to `targets`.
+    pub fn check(&self, targets: &[Arc<Target>]) -> Vec<OptionError> {
+        let mut errors = check_headers(self.headers);
+        errors.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
+        errors.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
+        if self.tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
+            errors.push(OptionError::new(
+                "/tls",
+                "has no effect with http://; use https:// or remove it",
+            ));
+        }
+        errors.extend(self.check_proxy(targets));
+        errors
+    }
+
+    /// Returns the error in the option `proxy`, or in the variables that name a proxy.
+    fn check_proxy(&self, targets: &[Arc<Target>]) -> Option<OptionError> {
+        let choice = match ProxyChoice::parse(self.proxy.as_deref()) {
+            Ok(choice) => choice,
+            Err(text) => return Some(OptionError::new("/proxy", text)),
+        };
+        let unusable = targets.iter().find_map(|target| choice.of(target).err());
+        unusable.map(|text| OptionError::new("", text))
+    }
+
+    /// Returns the files of secrets and certificates, each with the JSON pointer of its option.
+    pub fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), self.tls.as_ref())
+    }
+
+    /// Describes the proxies that the sink uses for its targets, for operators.
+    pub fn proxies(&self, targets: &[Arc<Target>]) -> Vec<String> {
+        let choice = self.proxy_choice();
+        let describe = |target: &Arc<Target>| {
+            let proxy = choice.of(target).ok()??;
+            Some(format!("{target} through the proxy {proxy} ({})", proxy.named_by))
+        };
+        targets.iter().filter_map(describe).collect()
+    }
+
+    /// Parses the option `proxy`. An invalid option, which `check` reports, has no effect.
+    fn proxy_choice(&self) -> ProxyChoice {
+        ProxyChoice::parse(self.proxy.as_deref()).unwrap_or_default()
     }
 }
 
@@ -224,47 +280,8 @@ pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(
     of_auth.chain(of_tls).collect()
 }
 
-/// Returns the errors in the `auth` and `tls` options of a component that sends to `targets`.
-pub fn check_access(
-    auth: Option<&AuthOptions>,
-    tls: Option<&TlsFiles>,
-    targets: &[Arc<Target>],
-) -> Vec<OptionError> {
-    let mut errors: Vec<_> =
-        auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
-    errors.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
-    if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-        errors.push(OptionError::new(
-            "/tls",
-            "has no effect with http://; use https:// or remove it",
-        ));
-    }
-    errors
-}
-
-/// Returns the errors in the option `proxy`, or in the variables that name a proxy, of a component
-/// that sends to `targets`.
-pub fn check_proxy(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<OptionError> {
-    let choice = match ProxyChoice::parse(proxy) {
-        Ok(choice) => choice,
-        Err(text) => return vec![OptionError::new("/proxy", text)],
-    };
-    let unusable = targets.iter().find_map(|target| choice.of(target).err());
-    unusable.map(|text| OptionError::new("", text)).into_iter().collect()
-}
-
-/// Describes the proxies that the component uses for its targets, for operators.
-pub fn proxies(proxy: Option<&str>, targets: &[Arc<Target>]) -> Vec<String> {
-    let choice = ProxyChoice::parse(proxy).unwrap_or_default();
-    let describe = |target: &Arc<Target>| {
-        let proxy = choice.of(target).ok()??;
-        Some(format!("{target} through the proxy {proxy} ({})", proxy.named_by))
-    };
-    targets.iter().filter_map(describe).collect()
-}
-
 /// Returns the errors in configured headers, under the `headers` option of the component.
-pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
+fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
     let error = |(name, value): (&String, &String)| {
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
         let lower = name.to_ascii_lowercase();
@@ -291,13 +308,19 @@ mod tests {
     fn proxies_are_checked_and_described_without_their_login() {
         let target = Arc::new(Target::parse("https://logs.example/in?key=1").unwrap());
         let targets = [target];
-        let proxy = Some("http://me:pass-word-1@proxy:3128");
-        assert_eq!(check_proxy(proxy, &targets), []);
+        let check = |proxy: &str| {
+            let proxy = Some(proxy.to_owned());
+            let access =
+                Access { headers: &BTreeMap::new(), auth: &None, tls: &None, proxy: &proxy };
+            (access.check(&targets), access.proxies(&targets))
+        };
+        let (errors, proxies) = check("http://me:pass-word-1@proxy:3128");
+        assert_eq!(errors, []);
         let expected =
             "https://logs.example/in through the proxy http://REDACTED@proxy:3128 (`proxy`)";
-        assert_eq!(proxies(proxy, &targets), [expected]);
-        assert!(proxies(Some("none"), &targets).is_empty());
-        let errors = check_proxy(Some("proxy:3128"), &targets);
+        assert_eq!(proxies, [expected]);
+        assert!(check("none").1.is_empty());
+        let (errors, _) = check("proxy:3128");
         assert_eq!(errors[0].pointer, "/proxy");
     }
 
@@ -306,12 +329,11 @@ mod tests {
         let agents = |headers: &[(&str, &str)]| {
             let headers =
                 headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let access =
+                Access { headers: &headers.collect(), auth: &None, tls: &None, proxy: &None };
             let settings = Settings::new(
                 Vec::new(),
-                &headers.collect(),
-                None,
-                TlsFiles::default(),
-                None,
+                access,
                 BatchOptions::default(),
                 RequestOptions::default(),
             );

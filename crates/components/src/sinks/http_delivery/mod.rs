@@ -23,10 +23,7 @@ mod stall;
 pub use batcher::due;
 pub use body::{compress, split_parts};
 pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement, UnusableAnswer};
-pub use config::{
-    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, check_proxy,
-    proxies, targets, under,
-};
+pub use config::{Access, BatchOptions, RequestOptions, Settings, access_files, targets, under};
 pub use event_set::EventSet;
 pub use jitter::{Hold, Jitter};
 pub use lane::RequestLane;

@@ -4,8 +4,7 @@ use super::PrometheusRemoteWrite;
 use super::packer::{Limits, Protocol};
 use crate::component::{Component, SinkComponent};
 use crate::sinks::http_delivery::{
-    BatchOptions, Jitter, RequestOptions, Settings, access_files, check_access, check_headers,
-    check_proxy, proxies, targets,
+    Access, BatchOptions, Jitter, RequestOptions, Settings, targets,
 };
 use crate::sinks::prometheus::{
     DistributionKind, Encoding, EscapingKind, SeriesOptions, default_expire, default_max_series,
@@ -97,6 +96,10 @@ fn default_host_label() -> String {
 }
 
 impl PrometheusRemoteWriteConfig {
+    fn access(&self) -> Access<'_> {
+        Access { headers: &self.headers, auth: &self.auth, tls: &self.tls, proxy: &self.proxy }
+    }
+
     fn series(&self) -> SeriesOptions<'_> {
         SeriesOptions {
             labels: &self.labels,
@@ -116,9 +119,7 @@ impl PrometheusRemoteWriteConfig {
 impl Component for PrometheusRemoteWriteConfig {
     fn check(&self) -> Vec<OptionError> {
         let (targets, mut errors) = targets(self.uri.as_deref(), &self.endpoints);
-        errors.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
-        errors.extend(check_proxy(self.proxy.as_deref(), &targets));
-        errors.extend(check_headers(&self.headers));
+        errors.extend(self.access().check(&targets));
         errors.extend(self.batch.check());
         errors.extend(self.request.check());
         if self.request.concurrency > 1 {
@@ -134,11 +135,11 @@ impl Component for PrometheusRemoteWriteConfig {
     }
 
     fn proxies(&self) -> Vec<String> {
-        proxies(self.proxy.as_deref(), &targets(self.uri.as_deref(), &self.endpoints).0)
+        self.access().proxies(&targets(self.uri.as_deref(), &self.endpoints).0)
     }
 
     fn files(&self) -> Vec<(String, PathBuf)> {
-        access_files(self.auth.as_ref(), self.tls.as_ref())
+        self.access().files()
     }
 
     fn wants_metrics(&self) -> bool {
@@ -156,15 +157,7 @@ impl SinkComponent for PrometheusRemoteWriteConfig {
             bytes: self.batch.bytes.0 as usize,
             protocol: self.protocol,
         };
-        let settings = Settings::new(
-            targets,
-            &self.headers,
-            self.auth.clone(),
-            self.tls.clone().unwrap_or_default(),
-            self.proxy.as_deref(),
-            self.batch,
-            self.request,
-        );
+        let settings = Settings::new(targets, self.access(), self.batch, self.request);
         Ok(Arc::new(PrometheusRemoteWrite {
             encoding,
             settings: Arc::new(settings),

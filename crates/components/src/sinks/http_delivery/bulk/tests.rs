@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sinks::http_delivery::{
-    BatchOptions, EncodedPayload, EventSet, LaneLoop, RequestOptions,
+    Access, BatchOptions, EncodedPayload, EventSet, LaneLoop, RequestOptions,
 };
 use bytes::Bytes;
 use millstream_model::{
@@ -11,7 +11,6 @@ use millstream_model::{
 };
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
-use millstream_transport::tls::TlsFiles;
 use parking_lot::Mutex;
 
 const MS: Duration = Duration::from_millis(1);
@@ -120,8 +119,8 @@ impl Rig {
         let target = Arc::new(Target::parse(uri).unwrap());
         let request = RequestOptions { concurrency, ..RequestOptions::default() };
         let headers = Default::default();
-        let tls = TlsFiles::default();
-        let settings = Settings::new(vec![target], &headers, None, tls, None, batch, request);
+        let access = Access { headers: &headers, auth: &None, tls: &None, proxy: &None };
+        let settings = Settings::new(vec![target], access, batch, request);
         let counters = cx.counters.clone();
         cx.feed.attach(0, Arc::new(|| ()));
         let lane = LaneLoop::new(BulkLane::new(Arc::new(settings), Letters, cx));

@@ -1,7 +1,7 @@
 //! Runs a lane against a real server, in the role of the engine.
 
 use super::*;
-use crate::sinks::http_delivery::{BatchOptions, Capacity, Hold, LaneLoop, RequestOptions};
+use crate::sinks::http_delivery::{Access, BatchOptions, Capacity, Hold, LaneLoop, RequestOptions};
 use crate::sinks::http_delivery::{EncodedPayload, PayloadMetadata};
 use bytes::Bytes;
 use millstream_model::{
@@ -10,7 +10,6 @@ use millstream_model::{
 };
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
-use millstream_transport::tls::TlsFiles;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -181,8 +180,8 @@ impl Rig {
         let targets = uris.iter().map(|uri| Arc::new(Target::parse(uri).unwrap())).collect();
         let Options { batch, request, .. } = options;
         let headers = BTreeMap::new();
-        let tls = TlsFiles::default();
-        let mut settings = Settings::new(targets, &headers, None, tls, None, batch, request);
+        let access = Access { headers: &headers, auth: &None, tls: &None, proxy: &None };
+        let mut settings = Settings::new(targets, access, batch, request);
         settings.slow_retry = 40 * MS;
         let counters = Arc::new(Counters::default());
         let (keep, feed) = (Arc::new(|_| Ok(())), Feed::of_refused());
