@@ -9,14 +9,12 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 /// Options of the `console` sink.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct ConsoleConfig {
     /// Encoding of an event.
-    #[serde(default)]
     pub encoding: Encoding,
     /// Standard stream to write events to.
-    #[serde(default)]
     pub target: Target,
 }
 

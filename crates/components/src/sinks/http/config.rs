@@ -19,54 +19,40 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of the `http` sink.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct HttpConfig {
     /// Address that requests are sent to.
-    #[serde(default)]
     pub uri: Option<String>,
     /// Several equivalent addresses, used round-robin, instead of `uri`.
-    #[serde(default)]
     pub endpoints: Vec<String>,
     /// Request method.
-    #[serde(default)]
     pub method: RequestMethod,
     /// Additional headers to send with each request; `Content-Type` replaces the default.
-    #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The agent's credentials.
-    #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// TLS settings for connections to `https` addresses.
-    #[serde(default)]
     pub tls: Option<TlsFiles>,
     /// HTTP proxy for connections to the endpoints, such as `http://proxy.example:3128`, or `none`.
     /// By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`
     /// and `NO_PROXY`.
-    #[serde(default)]
     pub proxy: Option<String>,
     /// Encoding of an event.
-    #[serde(default)]
     pub encoding: Encoding,
     /// Framing of the events in a body. The default is `none` with the `msgpack` codec, otherwise
     /// `newline`.
-    #[serde(default)]
     pub framing: Option<Framing>,
     /// Compression of request bodies.
-    #[serde(default)]
     pub compression: Algorithm,
     /// Compression level: 1 to 9 for `gzip` and `zlib` (default 6), 1 to 19 for `zstd` (default 3).
     /// A higher level makes requests smaller and takes more CPU time.
-    #[serde(default)]
     pub compression_level: Option<u32>,
     /// Limits on the events in a request.
-    #[serde(default)]
     pub batch: BatchOptions,
     /// Timeouts and limits for requests.
-    #[serde(default)]
     pub request: RequestOptions,
     /// Time window, after the end of a metric period, in which this host sends its metrics.
-    #[serde(default)]
     pub spread: Jitter,
 }
 

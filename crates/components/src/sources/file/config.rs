@@ -215,13 +215,11 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, OptionError
 /// Line filter: a line matches if it contains one of the strings or matches one of the regular
 /// expressions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct LineFilterConfig {
     /// Strings to find in the line, compared byte by byte.
-    #[serde(default)]
     pub contains: Vec<String>,
     /// Regular expressions, which run in linear time: no look-around, no backreferences.
-    #[serde(default)]
     pub regex: Vec<Regex>,
 }
 

@@ -82,30 +82,24 @@ pub enum Time {
 
 /// A field of a task. Exactly one of `between`, `delimited`, `regex`, `json` and `field` defines
 /// it.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct FieldConfig {
     /// The text between two strings.
-    #[serde(default)]
     pub between: Option<Between>,
     /// A part of delimited text.
-    #[serde(default)]
     pub delimited: Option<Delimited>,
     /// A group of a regular expression.
-    #[serde(default)]
     pub regex: Option<Group>,
     /// Path of a value in JSON text, such as `request.items[0].price`. Names with characters other
     /// than letters, digits and `_` are written in brackets and quotes: `headers["user-agent"]`.
-    #[serde(default)]
     pub json: Option<String>,
     /// A field of the event.
-    #[serde(default)]
     pub field: Option<String>,
     /// Field of the event to search; the message by default.
-    #[serde(default)]
     pub from: Option<String>,
     /// Type of the field. Text that does not have this type is treated as missing.
-    #[serde(default, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: TypeConfig,
 }
 
@@ -123,17 +117,14 @@ pub enum TypeConfig {
 }
 
 /// The text after occurrence `index` of `left`, up to the next `right`.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Between {
     /// Text before the value. Without it, the value begins at the start of the text.
-    #[serde(default)]
     pub left: String,
     /// Occurrence of `left` to use, counted from 0. Occurrences do not overlap.
-    #[serde(default)]
     pub index: u32,
     /// Text after the value. Without it, or if it does not occur, the value ends with the text.
-    #[serde(default)]
     pub right: String,
 }
 
