@@ -3,7 +3,6 @@
 use super::HostMetrics;
 use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::check_period;
-use crate::sources::points::metric_emitter::MetricEmitter;
 use crate::sources::points::numbers::Numbers;
 use crate::util::glob::Glob;
 use millstream_host::{Cgroups, DEPTH_MAX, Disks, Filesystems, Filter, Group, Host, Options};
@@ -300,8 +299,8 @@ impl Component for HostMetricsConfig {
 impl SourceComponent for HostMetricsConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let options = self.options()?;
-        let metric_emitter = MetricEmitter::new(&open)?;
+        let numbers = Numbers::new(&open, self.period.0)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
-        Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, metric_emitter))))
+        Ok(Box::new(HostMetrics::new(host, numbers)))
     }
 }

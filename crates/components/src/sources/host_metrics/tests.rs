@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::component::{Component, SourceComponent};
-use crate::sources::points::metric_emitter::MetricEmitter;
 use millstream_model::{Batch, SinkSet};
 use millstream_testkit::SourceRig;
 use serde_json::json;
@@ -112,9 +111,9 @@ fn file_systems_are_collected_without_blocking() {
     let mut rig = SourceRig::new(&["out"]);
     rig.until_eof = true;
     let open = rig.open();
-    let metric_emitter = MetricEmitter::new(&open).unwrap();
+    let numbers = Numbers::new(&open, Duration::from_secs(10)).unwrap();
     let host = Host::new(options, std::sync::Arc::new(ask), open.wake);
-    let mut source = HostMetrics::new(host, Numbers::new(Duration::from_secs(10), metric_emitter));
+    let mut source = HostMetrics::new(host, numbers);
     assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
     for _ in 0..3 {
         assert!(

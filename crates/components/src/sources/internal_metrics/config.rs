@@ -3,7 +3,7 @@
 use super::InternalMetricsSource;
 use crate::component::{Component, SourceComponent};
 use crate::sources::points::config::check_period;
-use crate::sources::points::metric_emitter::MetricEmitter;
+use crate::sources::points::numbers::Numbers;
 use millstream_model::{BuildError, Interval, OptionError, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,11 +35,7 @@ impl Component for InternalMetricsConfig {
 
 impl SourceComponent for InternalMetricsConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let metric_emitter = MetricEmitter::new(&open)?;
-        Ok(Box::new(InternalMetricsSource::new(
-            open.internal_metrics,
-            self.period.0,
-            metric_emitter,
-        )))
+        let numbers = Numbers::new(&open, self.period.0)?;
+        Ok(Box::new(InternalMetricsSource { metrics: open.internal_metrics, numbers }))
     }
 }

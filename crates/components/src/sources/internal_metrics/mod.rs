@@ -5,7 +5,6 @@ mod config;
 
 pub use config::InternalMetricsConfig;
 
-use crate::sources::points::metric_emitter::MetricEmitter;
 use crate::sources::points::numbers::{Number, Numbers};
 use millstream_model::{InternalMetric, InternalMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
@@ -17,14 +16,6 @@ struct InternalMetricsSource {
 }
 
 impl InternalMetricsSource {
-    fn new(
-        metrics: InternalMetrics,
-        length: Duration,
-        metric_emitter: MetricEmitter,
-    ) -> InternalMetricsSource {
-        InternalMetricsSource { metrics, numbers: Numbers::new(length, metric_emitter) }
-    }
-
     /// Reads the current values of all metrics.
     fn read(&self) -> Vec<Number<String>> {
         let mut numbers = Vec::new();
@@ -78,9 +69,8 @@ mod tests {
                 value: f64::NAN,
             });
         });
-        let metric_emitter = MetricEmitter::new(&rig.open()).unwrap();
-        let mut source =
-            InternalMetricsSource::new(metrics, Duration::from_secs(10), metric_emitter);
+        let numbers = Numbers::new(&rig.open(), Duration::from_secs(10)).unwrap();
+        let mut source = InternalMetricsSource { metrics, numbers };
         let Polled::Wait(left) = rig.poll(&mut source) else { panic!("nothing yet") };
         assert!(left <= Duration::from_secs(10));
         rig.advance(left);

@@ -4,7 +4,7 @@ use super::events::MetricRows;
 use super::metric_emitter::MetricEmitter;
 use crate::util::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{Polled, SourceCx};
+use millstream_model::{BuildError, Polled, SourceCx, SourceOpen};
 use millstream_series::{Output, Suffix, Temporality};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,16 +37,18 @@ pub struct Numbers<N> {
 
 impl<N: AsRef<str>> Numbers<N> {
     /// Creates an empty queue for periods of `length`, a whole number of seconds.
-    pub fn new(length: Duration, metric_emitter: MetricEmitter) -> Numbers<N> {
-        let period = Period { end_ns: 0, seconds: 0.0 };
-        Numbers {
+    ///
+    /// # Errors
+    /// Returns an error if the system provides no random numbers.
+    pub fn new(open: &SourceOpen, length: Duration) -> Result<Numbers<N>, BuildError> {
+        Ok(Numbers {
             waiting: VecDeque::new(),
-            period,
-            metric_emitter,
+            period: Period { end_ns: 0, seconds: 0.0 },
+            metric_emitter: MetricEmitter::new(open)?,
             length,
             periods: None,
             has_ended: false,
-        }
+        })
     }
 
     /// Sets the numbers of this period.
