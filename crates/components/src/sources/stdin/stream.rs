@@ -1,7 +1,8 @@
 //! Splits a byte stream that cannot be reread into batches of lines.
 
+use bytes::Bytes;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
-use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};
+use millstream_model::{Batch, BatchBuilder, LongLine, Origin, Polled, SourceCx};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,22 +80,28 @@ impl StreamLines {
         let bytes = if self.large { self.line_max + 2 } else { BLOCK_BYTES };
         let Some((mut block, permit)) = cx.block(bytes) else { return Polled::Backpressure };
         let filled = self.peek(block.memory());
+        let text = block.filled(filled);
         let mut newlines = Vec::new();
-        millstream_scan::newlines(block.filled(filled), &mut newlines);
+        millstream_scan::newlines(text, &mut newlines);
         newlines.truncate(BATCH_ROWS_MAX);
-        match newlines.last() {
-            Some(last) => self.lines(block, permit, *last as usize + 1, &newlines, cx),
-            None if filled > self.line_max + 1 => self.long_line(block, permit, filled, cx),
+        let (builder, bytes) = match newlines.last() {
+            Some(last) => {
+                let bytes = *last as usize + 1;
+                (self.lines(&text[..bytes], &newlines, cx), bytes)
+            }
+            None if filled > self.line_max + 1 => self.long_line(text, cx),
             None if self.ended && filled > 0 && filled == self.waiting() => {
-                self.last_line(block, permit, filled, cx)
+                (self.last_line(text, cx), filled)
             }
             None if filled == block.capacity() => {
                 self.large = true;
-                Polled::Wait(Duration::ZERO)
+                return Polled::Wait(Duration::ZERO);
             }
-            None if self.ended => Polled::Ended,
-            None => Polled::Wait(Duration::from_secs(3600)),
-        }
+            None if self.ended => return Polled::Ended,
+            None => return Polled::Wait(Duration::from_secs(3600)),
+        };
+        let batch = self.finish(block.freeze(bytes), builder, cx);
+        Polled::Batch(Box::new(batch), permit)
     }
 
     /// Copies buffered bytes to the start of `block`, and returns their number.
@@ -119,81 +126,57 @@ impl StreamLines {
         self.used = bytes;
     }
 
-    fn lines(
-        &mut self,
-        block: Block,
-        permit: Permit,
-        bytes: usize,
-        newlines: &[u32],
-        cx: &SourceCx<'_>,
-    ) -> Polled {
+    fn lines(&mut self, text: &[u8], newlines: &[u32], cx: &SourceCx<'_>) -> BatchBuilder {
         let mut builder = BatchBuilder::with_capacity(newlines.len());
         let (from, newlines) = match self.skipping {
             true => (newlines[0] as usize + 1, &newlines[1..]),
             false => (0, newlines),
         };
         self.skipping = false;
-        let long = builder.lines(block.filled(bytes), from, newlines, self.line_max, self.long);
+        let long = builder.lines(text, from, newlines, self.line_max, self.long);
         self.long.count(cx.counters, long);
-        self.finish(block, permit, builder, bytes, cx)
+        builder
     }
 
     /// Handles a line that exceeds the limit: emits or drops its beginning before its end arrives.
-    fn long_line(
-        &mut self,
-        block: Block,
-        permit: Permit,
-        filled: usize,
-        cx: &SourceCx<'_>,
-    ) -> Polled {
+    /// Returns the rows and the number of bytes that they take.
+    fn long_line(&mut self, text: &[u8], cx: &SourceCx<'_>) -> (BatchBuilder, usize) {
         let mut builder = BatchBuilder::default();
-        let mut bytes = filled;
+        let mut bytes = text.len();
         if self.long == LongLine::Split {
-            bytes = millstream_model::char_boundary(block.filled(filled), self.line_max);
-            builder.row(block.filled(bytes), 0);
+            bytes = millstream_model::char_boundary(text, self.line_max);
+            builder.row(&text[..bytes], 0);
             self.long.count(cx.counters, 1);
         } else if !self.skipping {
-            builder.long_row(block.filled(filled), 0, self.line_max, self.long);
+            builder.long_row(text, 0, self.line_max, self.long);
             self.skipping = true;
             self.long.count(cx.counters, 1);
         }
-        self.finish(block, permit, builder, bytes, cx)
+        (builder, bytes)
     }
 
-    fn last_line(
-        &mut self,
-        block: Block,
-        permit: Permit,
-        filled: usize,
-        cx: &SourceCx<'_>,
-    ) -> Polled {
+    fn last_line(&self, text: &[u8], cx: &SourceCx<'_>) -> BatchBuilder {
         let mut builder = BatchBuilder::default();
-        if !self.skipping && filled <= self.line_max {
-            builder.row(block.filled(filled), 0);
+        if !self.skipping && text.len() <= self.line_max {
+            builder.row(text, 0);
         } else if !self.skipping {
-            let cuts = builder.long_row(block.filled(filled), 0, self.line_max, self.long);
+            let cuts = builder.long_row(text, 0, self.line_max, self.long);
             self.long.count(cx.counters, cuts);
         }
-        self.finish(block, permit, builder, filled, cx)
+        builder
     }
 
-    fn finish(
-        &mut self,
-        block: Block,
-        permit: Permit,
-        mut builder: BatchBuilder,
-        bytes: usize,
-        cx: &SourceCx<'_>,
-    ) -> Polled {
+    fn finish(&mut self, block: Bytes, mut builder: BatchBuilder, cx: &SourceCx<'_>) -> Batch {
         self.large = false;
+        let bytes = block.len();
         let range = self.offset..self.offset + bytes as u64;
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), self.offset, ack);
-        let batch = builder.finish(block.freeze(bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        let batch = builder.finish(block, cx.info.clone(), cx.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, bytes as u64);
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
         self.consume(bytes);
-        Polled::Batch(Box::new(batch), permit)
+        batch
     }
 }
 
