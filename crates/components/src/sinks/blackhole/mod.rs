@@ -6,7 +6,7 @@ pub use config::BlackholeConfig;
 
 use crate::codec::CountingEncoder;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,15 +65,11 @@ struct State {
 }
 
 impl Reporter {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     fn run(&self, counters: &dyn Fn() -> millstream_model::CountersSnapshot) {
-        self.lock().running = true;
+        self.state.lock().running = true;
         let (begun, mut last, mut before) = (Instant::now(), Instant::now(), counters());
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             self.changed.wait_while_for(&mut state, |s| !s.finishing, self.interval);
             let finishing = state.finishing;
             drop(state);
@@ -88,13 +84,13 @@ impl Reporter {
             last = Instant::now();
             before = now;
         }
-        self.lock().running = false;
+        self.state.lock().running = false;
         self.changed.notify_all();
     }
 
     /// Prints the total, and waits until it is printed.
     fn finish(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.finishing = true;
         self.changed.notify_all();
         self.changed.wait_while_for(&mut state, |s| s.running, Duration::from_secs(1));

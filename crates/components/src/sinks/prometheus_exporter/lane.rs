@@ -95,7 +95,7 @@ impl Lane for ExporterLane {
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
             let may_grow = self.pressure.may_grow();
             let add = move || {
-                series.lock().set_may_grow(may_grow);
+                series.exposition.lock().set_may_grow(may_grow);
                 add(&series, &routing, &text)
             };
             let refused = match spawn_blocking(add).await {
@@ -139,13 +139,13 @@ struct Refused {
 fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Refused {
     let (mut refused, now_ms) = (Refused::default(), now_ms());
     let Some(rows) = rows_of(routing) else { return refused };
-    let mut exposition = series.lock();
+    let mut exposition = series.exposition.lock();
     if series.scrapes.load(Ordering::SeqCst) == 0 {
         exposition.sweep(now_ms);
     }
     drop(exposition);
     for some in rows.rows().chunks(ROWS_AT_ONCE) {
-        let mut exposition = series.lock();
+        let mut exposition = series.exposition.lock();
         for row in some {
             match exposition.add(RowPlace { rows, row, text }, now_ms) {
                 Ok(Added::Series) => {}
@@ -156,7 +156,7 @@ fn add(series: &Series, routing: &Option<Arc<dyn Routing>>, text: &Bytes) -> Ref
             }
         }
     }
-    let mut exposition = series.lock();
+    let mut exposition = series.exposition.lock();
     refused.cut = exposition.take_cut();
     refused.joined = exposition.take_joined();
     refused.conflicts = exposition.take_conflicts();
@@ -207,7 +207,7 @@ mod tests {
         let mut out = Vec::new();
         let begin = WritePosition::default();
         let format = TextFormat::Prometheus;
-        assert!(series.lock().write(begin, 100, format, now_ms(), &mut out).is_none());
+        assert!(series.exposition.lock().write(begin, 100, format, now_ms(), &mut out).is_none());
         String::from_utf8(out).unwrap()
     }
 

@@ -15,7 +15,7 @@ use lane::ExporterLane;
 use millstream_encodings::prometheus::{Exposition, Options};
 use millstream_model::{Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Sink};
 use millstream_transport::auth::Auth;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -32,10 +32,6 @@ struct Series {
 impl Series {
     fn new(options: Options) -> Series {
         Series { exposition: Mutex::new(Exposition::new(options)), scrapes: AtomicUsize::new(0) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Exposition> {
-        self.exposition.lock()
     }
 }
 

@@ -267,7 +267,7 @@ mod tests {
         let (series, routing) = (Arc::new(Series::new(options)), Some(routing));
         let rows = rows_of(&routing).unwrap();
         rows.rows().iter().for_each(|row| {
-            series.lock().add(RowPlace { rows, row, text: &text }, now_ms()).unwrap();
+            series.exposition.lock().add(RowPlace { rows, row, text: &text }, now_ms()).unwrap();
         });
         series
     }

@@ -43,7 +43,7 @@ impl Text {
             return self.encoder.take().map(GzEncoder::finish).transpose();
         };
         let mut text = Vec::new();
-        let series = self.series.lock();
+        let series = self.series.exposition.lock();
         self.place = series.write(place, PIECE_SERIES, self.format, self.now_ms, &mut text);
         drop(series);
         let Some(encoder) = &mut self.encoder else { return Ok(Some(text)) };

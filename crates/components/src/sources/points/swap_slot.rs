@@ -6,7 +6,7 @@
 use super::log_events::LogEvent;
 use millstream_model::Wake;
 use millstream_series::{Generation, Idle, Shard};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of queued events and service checks; more are dropped and counted.
@@ -49,25 +49,21 @@ impl SwapSlot {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Flusher: requests the receiver's generation in exchange for `spare`, which is empty.
     pub fn request_swap(&self, spare: Generation) {
-        self.state().spare = Some(spare);
+        self.state.lock().spare = Some(spare);
         self.is_due.store(true, Ordering::Release);
     }
 
     /// Flusher: takes the requested generation, if the receiver has swapped it out.
     pub fn take_generation(&self) -> Option<Generation> {
-        self.state().generation.take()
+        self.state.lock().generation.take()
     }
 
     /// Flusher: passes idle series to the receiver to evict.
     pub fn evict(&self, idle: Idle) {
         if !idle.is_empty() {
-            self.state().idle = Some(idle);
+            self.state.lock().idle = Some(idle);
             self.is_evicting.store(true, Ordering::Relaxed);
             self.is_due.store(true, Ordering::Release);
         }
@@ -86,7 +82,7 @@ impl SwapSlot {
 
     /// Flusher: takes the queued events and service checks.
     pub fn take_log_events(&self) -> Vec<LogEvent> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.log_event_bytes = 0;
         std::mem::take(&mut state.log_events)
     }
@@ -101,7 +97,7 @@ impl SwapSlot {
     #[cold]
     fn swap_now(&self, shard: &mut Shard, idle: &mut Option<Idle>) -> bool {
         self.is_due.store(false, Ordering::Relaxed);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         *idle = state.idle.take().or(idle.take());
         let Some(spare) = state.spare.take() else { return false };
         state.generation = Some(shard.swap_generation(spare));
@@ -112,12 +108,12 @@ impl SwapSlot {
 
     /// Flusher: returns whether events or service checks are queued.
     pub fn has_log_events(&self) -> bool {
-        !self.state().log_events.is_empty()
+        !self.state.lock().log_events.is_empty()
     }
 
     /// Receiver: queues an event or service check. Returns false if the queue is full.
     pub fn log_event(&self, log_event: LogEvent) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_first = state.log_events.is_empty();
         let bytes = state.log_event_bytes + log_event.bytes();
         let fits = state.log_events.len() < LOG_EVENTS_MAX && bytes <= LOG_EVENT_BYTES_MAX;

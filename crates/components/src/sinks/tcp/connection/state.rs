@@ -4,7 +4,7 @@ use super::ConnectionError;
 use crate::sinks::tcp::frame::Frame;
 use crate::sinks::tcp::protocol::Response;
 use millstream_model::secrets::mask_answer;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -81,13 +81,9 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Queues a frame.
     pub fn send(&self, frame: Arc<Frame>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.last_sent = frame.number;
         state.queue.push_back(frame);
         drop(state);
@@ -98,7 +94,7 @@ impl Shared {
     pub async fn next(&self) -> Option<Arc<Frame>> {
         loop {
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 let settled = state.settled;
                 // The endpoint may have settled frames over an earlier connection.
                 while let Some(frame) = state.queue.pop_front() {
@@ -116,7 +112,7 @@ impl Shared {
 
     /// Records that the write of a frame starts.
     pub fn write_started(&self, number: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.begun = state.begun.max(number);
         drop(state);
         self.work_to_watch.notify_one();
@@ -124,13 +120,13 @@ impl Shared {
 
     /// Records that a frame was written and ends at this byte of the connection.
     pub fn write_finished(&self, number: u64, end: u64) {
-        self.lock().written.push_back((number, end));
+        self.state.lock().written.push_back((number, end));
         self.work_to_watch.notify_one();
     }
 
     /// Records the number of bytes delivered, and settles the frames that are delivered completely.
     pub fn delivered(&self, bytes: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = state.settled;
         while let Some((number, _)) = state.written.pop_front_if(|(_, end)| *end <= bytes) {
             state.settled = number;
@@ -142,7 +138,7 @@ impl Shared {
 
     /// Processes a response. Fails if it violates the protocol.
     pub fn response(&self, response: Response) -> Result<(), String> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (Response::Acknowledged(number) | Response::Refused(number, _)) = response;
         if number > state.begun {
             return Err(format!(
@@ -170,41 +166,41 @@ impl Shared {
 
     /// Marks all frames up to this number as settled, including refused frames.
     pub fn settle(&self, number: u64) {
-        self.lock().settle(number);
+        self.state.lock().settle(number);
     }
 
     /// Returns the number of responses.
     pub fn responses(&self) -> u64 {
-        self.lock().responses
+        self.state.lock().responses
     }
 
     /// Returns whether any frame is in flight or queued.
     pub fn is_busy(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.last_sent > state.settled
     }
 
     /// Records that the connection is established.
     pub fn connect(&self) {
-        self.lock().is_connected = true;
+        self.state.lock().is_connected = true;
         self.changed.notify_one();
     }
 
     /// Records that the connection ended.
     pub fn fail(&self, error: ConnectionError) {
-        self.lock().failure = Some(error);
+        self.state.lock().failure = Some(error);
         self.changed.notify_one();
     }
 
     /// Shuts the connection down after all frames are written.
     pub fn finish(&self) {
-        self.lock().is_finishing = true;
+        self.state.lock().is_finishing = true;
         self.work.notify_one();
     }
 
     /// Takes the status.
     pub fn take_status(&self) -> Status {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         Status {
             settled: state.settled,
             refused: std::mem::take(&mut state.refused),
@@ -248,9 +244,9 @@ mod tests {
             shared.write_finished(number, number * 100);
         }
         shared.response(Response::Acknowledged(8)).unwrap();
-        assert_eq!(shared.lock().written, [(9, 900)]);
+        assert_eq!(shared.state.lock().written, [(9, 900)]);
         shared.settle(9);
-        assert!(shared.lock().written.is_empty());
+        assert!(shared.state.lock().written.is_empty());
         assert_eq!(shared.take_status().settled, 9);
     }
 }
