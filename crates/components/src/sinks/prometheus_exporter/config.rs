@@ -1,6 +1,6 @@
 //! Configuration of the `prometheus_exporter` sink.
 
-use super::PrometheusExporter;
+use super::{PrometheusExporter, Series};
 use crate::component::{Component, SinkComponent, tcp_claim};
 use crate::sinks::http_delivery::{access_files, under};
 use crate::sinks::prometheus::{
@@ -111,11 +111,13 @@ impl Component for PrometheusExporterConfig {
 
 impl SinkComponent for PrometheusExporterConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
-        let (options, encoding) =
-            (self.series().build(), Encoding::new(self.series().distributions(), None));
-        let listen = self.address().map_err(BuildError::Options)?;
-        let auth = self.auth.clone().map(|auth| Arc::new(auth.build()));
-        Ok(Arc::new(PrometheusExporter::new(listen, auth, encoding, options)))
+        let series = self.series();
+        Ok(Arc::new(PrometheusExporter {
+            listen: self.address().map_err(BuildError::Options)?,
+            auth: self.auth.clone().map(|auth| Arc::new(auth.build())),
+            encoding: Encoding::new(series.distributions(), None),
+            series: Arc::new(Series::new(series.build())),
+        }))
     }
 }
 

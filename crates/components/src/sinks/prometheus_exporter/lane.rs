@@ -1,14 +1,14 @@
 //! The lane: listens, and adds received rows to the series.
 
-use super::Series;
 use super::server::Server;
+use super::{PrometheusExporter, Series};
 use crate::sinks::http_delivery::PayloadMetadata;
 use crate::sinks::prometheus::{log_conflicts, now_ms, rows_of};
 use bytes::Bytes;
 use millstream_encodings::prometheus::{Added, NameConflict, RowPlace};
 use millstream_model::{
-    BoxFuture, Counters, DeliverError, Delivery, Lane, MemoryPressure, Outcome, Payload, Routing,
-    Settled,
+    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, MemoryPressure, Outcome, Payload,
+    Routing, Settled,
 };
 use millstream_transport::auth::Auth;
 use std::collections::BTreeMap;
@@ -38,16 +38,17 @@ pub struct ExporterLane {
 
 impl ExporterLane {
     /// Creates a lane that listens when it starts.
-    pub fn new(
-        listen: SocketAddr,
-        auth: Option<Arc<Auth>>,
-        series: Arc<Series>,
-        sink: Arc<str>,
-        counters: Arc<Counters>,
-        pressure: Arc<MemoryPressure>,
-    ) -> ExporterLane {
-        let (server, done) = (None, Vec::new());
-        ExporterLane { listen, auth, series, sink, counters, pressure, server, done }
+    pub fn new(exporter: &PrometheusExporter, cx: LaneCx) -> ExporterLane {
+        ExporterLane {
+            listen: exporter.listen,
+            auth: exporter.auth.clone(),
+            series: exporter.series.clone(),
+            sink: cx.sink,
+            counters: cx.counters,
+            pressure: cx.pressure,
+            server: None,
+            done: Vec::new(),
+        }
     }
 }
 

@@ -43,17 +43,6 @@ struct PrometheusExporter {
     series: Arc<Series>,
 }
 
-impl PrometheusExporter {
-    fn new(
-        listen: SocketAddr,
-        auth: Option<Arc<Auth>>,
-        encoding: Arc<Encoding>,
-        options: Options,
-    ) -> PrometheusExporter {
-        PrometheusExporter { listen, auth, encoding, series: Arc::new(Series::new(options)) }
-    }
-}
-
 impl Sink for PrometheusExporter {
     fn encoder(&self) -> Box<dyn Encoder> {
         Box::new(RowsEncoder::new(self.encoding.clone()))
@@ -76,13 +65,6 @@ impl Sink for PrometheusExporter {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        Box::new(ExporterLane::new(
-            self.listen,
-            self.auth.clone(),
-            self.series.clone(),
-            cx.sink,
-            cx.counters,
-            cx.pressure,
-        ))
+        Box::new(ExporterLane::new(self, cx))
     }
 }

@@ -47,10 +47,7 @@ impl Sink for PrometheusRemoteWrite {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let (options, pressure) = (self.options.clone(), cx.pressure.clone());
-        let (counters, feed) = (cx.counters.clone(), cx.feed.clone());
-        let sink = cx.sink.clone();
-        let packer = RemotePacker::new(options, self.limits, sink, counters, feed, pressure);
+        let packer = RemotePacker::new(self.options.clone(), self.limits, &cx);
         Box::new(LaneLoop::new(RequestLane::new(self.settings.clone(), packer, cx)))
     }
 }

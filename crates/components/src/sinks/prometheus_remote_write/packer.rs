@@ -13,7 +13,7 @@ use millstream_encodings::prometheus::{
     Accumulator, Body, Collector, Histogram, Options, Point, RejectReason, RemoteWriteLabels,
     RequestBuilder, RowPlace, Rows, Version,
 };
-use millstream_model::{Counters, Feed, MemoryPressure};
+use millstream_model::{Counters, Feed, LaneCx, MemoryPressure};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -175,14 +175,7 @@ pub struct RemotePacker {
 
 impl RemotePacker {
     /// Creates a packer without any series.
-    pub fn new(
-        options: Options,
-        limits: Limits,
-        sink: Arc<str>,
-        counters: Arc<Counters>,
-        feed: Arc<Feed>,
-        pressure: Arc<MemoryPressure>,
-    ) -> RemotePacker {
+    pub fn new(options: Options, limits: Limits, cx: &LaneCx) -> RemotePacker {
         let (form, seed) = (RemoteWriteLabels::new(&options.distributions), options.seed);
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
         RemotePacker {
@@ -193,14 +186,14 @@ impl RemotePacker {
             split_time: SplitTime::default(),
             limits,
             compressor: Compressor::new(Algorithm::Snappy, None),
-            sink,
-            counters,
-            feed,
+            sink: cx.sink.clone(),
+            counters: cx.counters.clone(),
+            feed: cx.feed.clone(),
             dropped: BTreeMap::new(),
             refused: Vec::new(),
             version,
             probed: limits.protocol != Protocol::Auto,
-            pressure,
+            pressure: cx.pressure.clone(),
         }
     }
 

@@ -44,8 +44,8 @@ fn packer_for(
     };
     let counters = Arc::<Counters>::default();
     let limits = Limits { events, bytes: 1 << 20, protocol };
-    let sink = "out".into();
-    (RemotePacker::new(options, limits, sink, counters.clone(), feed, Arc::default()), counters)
+    let cx = LaneCx { feed, ..LaneCx::outside("out", 0, counters.clone()) };
+    (RemotePacker::new(options, limits, &cx), counters)
 }
 
 /// Builds a payload with a counter of value 1 for each name, at this second.
