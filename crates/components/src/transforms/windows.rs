@@ -96,9 +96,6 @@ impl Sink for Windows {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let memory_bytes_max = self.memory_bytes_max as usize;
-        let plan = self.plan.clone();
-        let stats = self.stats.clone();
-        Box::new(WindowLane::open(plan, &self.definitions, stats, memory_bytes_max, cx))
+        Box::new(WindowLane::open(self, cx))
     }
 }

@@ -1,6 +1,6 @@
 //! The lane of windows: merges partial results, ends windows, and saves changes.
 
-use super::definition::Definition;
+use super::Windows;
 use super::delay::Delays;
 use super::encoder::split;
 use super::result::{Group, Outcome, WindowResults};
@@ -78,26 +78,21 @@ pub struct WindowLane {
 
 impl WindowLane {
     /// Opens the lane with the state in the last committed snapshot.
-    pub fn open(
-        plan: Arc<Plan>,
-        definitions: &[Arc<Definition>],
-        stats: Arc<Stats>,
-        memory_bytes_max: usize,
-        cx: LaneCx,
-    ) -> WindowLane {
+    pub fn open(windows: &Windows, cx: LaneCx) -> WindowLane {
         let (segments, mut saved) = open_segments(&cx);
         let results = Results::open(&cx, std::mem::take(&mut saved.results), saved.first);
         let now = (cx.now)();
-        let frequent = FrequentKeys::new(&plan);
+        let frequent = FrequentKeys::new(&windows.plan);
+        let memory_bytes_max = windows.memory_bytes_max as usize;
         let results_max = results_max(memory_bytes_max);
         cx.feed.limit(results_max, (results_max * RESULT_BYTES) as u64);
         cx.counters.emit_delay();
         WindowLane {
             id: cx.sink,
-            plan,
-            stats,
+            plan: windows.plan.clone(),
+            stats: windows.stats.clone(),
             tasks: Tasks::open(
-                definitions,
+                &windows.definitions,
                 frequent,
                 memory_bytes_max,
                 cx.pressure.clone(),
