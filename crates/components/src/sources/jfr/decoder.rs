@@ -8,7 +8,6 @@ use super::fill::{Added, Fill, ValueKey, Window, tag_bytes};
 use super::tags::{Bounds, TagCx, TagSetId, TagSets, peer};
 use crate::sources::points::events::{TagsText, some_value};
 use crate::sources::points::log_events::LogEvent;
-use crate::util::formats::push_number;
 use millstream_jfr::Clock;
 use millstream_jfr::read::{
     ChunkError, ChunkHeader, ChunkReader, Event, EventPlan, Lookup, Raw, ReadAt, SLOTS,
@@ -249,14 +248,10 @@ impl Decoded<'_> {
             .set("name", self.kind.event.as_bytes())
             .set("level", if matches!(log, Log::Error(_)) { b"error" } else { b"warn" });
         if !matches!(log, Log::Error(_)) {
-            let mut number = Vec::new();
-            let kind = push_number(self.duration_ms(), &mut number);
-            event = event.set_number("duration_ms", kind, &number);
+            event = event.set_number("duration_ms", self.duration_ms());
         }
         if self.kind.amount.is_some() {
-            let mut number = Vec::new();
-            let kind = push_number(self.amount(), &mut number);
-            event = event.set_number("bytes", kind, &number);
+            event = event.set_number("bytes", self.amount());
         }
         let thread = self.lookup.thread(&self.raw[THREAD], self.types[THREAD]);
         event = event.set("thread", cut(&thread).as_bytes());

@@ -1,6 +1,7 @@
 //! Log events from point sources and recordings, with their text as `message`.
 
 use super::metric_emitter::MetricEmitter;
+use crate::util::formats::push_number;
 use bytes::Bytes;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, SourceCx};
@@ -55,9 +56,11 @@ impl LogEvent {
         self.set_kind("tags", CellKind::Object, object)
     }
 
-    /// Sets a number. The text must be a JSON number.
-    pub fn set_number(self, name: &str, kind: CellKind, text: &[u8]) -> LogEvent {
-        self.set_kind(name, kind, text)
+    /// Sets a number.
+    pub fn set_number(self, name: &str, number: f64) -> LogEvent {
+        let mut text = Vec::new();
+        let kind = push_number(number, &mut text);
+        self.set_kind(name, kind, &text)
     }
 
     fn set_kind(mut self, name: &str, kind: CellKind, value: &[u8]) -> LogEvent {

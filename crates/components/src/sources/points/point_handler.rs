@@ -6,7 +6,6 @@ use super::origin::OriginTags;
 use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
 use crate::sources::points::events::TagsText;
-use crate::util::formats::push_number;
 use millstream_model::{ExpectedMemory, MemoryPressure};
 use millstream_points::{
     Event, Extra, Fault, Grouped, Log, Note, ServiceCheck, Visit, dogstatsd, metricserver,
@@ -254,11 +253,7 @@ fn set_field(log_event: LogEvent, key: &str, value: &str) -> LogEvent {
     let is_number = key == "bytes" || key.ends_with("_bytes") || key.ends_with("_ms");
     let number = value.parse::<f64>().ok().filter(|number| is_number && number.is_finite());
     match number {
-        Some(number) => {
-            let mut text = Vec::new();
-            let kind = push_number(number, &mut text);
-            log_event.set_number(key, kind, &text)
-        }
+        Some(number) => log_event.set_number(key, number),
         None => log_event.set(key, value.as_bytes()),
     }
 }
