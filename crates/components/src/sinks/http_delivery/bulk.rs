@@ -14,7 +14,7 @@ use super::lane_loop::{LaneState, RequestFlow};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::{Packer, Record, Request, Settings};
 use concurrency::Concurrency;
-use jobs::{Packed, RefusedEvent};
+use jobs::Packed;
 use millstream_model::{DeliverError, LaneCx};
 use millstream_transport::Pause;
 use millstream_transport::http::{BodyReader, Response};
@@ -364,13 +364,8 @@ impl<P: BulkPacker> RequestFlow for BulkLane<P> {
             }
             Packed::Repaired { repaired, requests, refused, dropped } => {
                 self.state.counters.dropped("refused", dropped);
-                for RefusedEvent { event, reason, record } in refused {
-                    self.state.refused.extend(self.queue.refused(
-                        repaired.batch,
-                        event,
-                        reason,
-                        record,
-                    ));
+                for refused in refused {
+                    self.state.refused.extend(self.queue.refused(repaired.batch, refused));
                 }
                 self.queue.repaired(repaired, requests, &mut self.state.ids);
             }

@@ -9,8 +9,8 @@ use super::lane_loop::{LaneState, RequestFlow};
 use super::pack_task::{Job, JobResult, run};
 use super::response_class::{ResponseClass, explain, kind, reason, refusal, response_class};
 use super::shares::{Numbering, Settlement, Shares};
-use super::{EventSet, PackRefusal, Packer, Record, Refusal, Request, Settings};
-use millstream_model::{DeliverError, LaneCx, Refused};
+use super::{EventSet, Packer, Record, Refusal, RefusedEvent, Request, Settings};
+use millstream_model::{DeliverError, LaneCx};
 use millstream_transport::http::Response;
 use millstream_transport::{HeaderMap, Pause};
 use std::collections::VecDeque;
@@ -157,9 +157,10 @@ impl<P: Packer> RequestLane<P> {
         self.state.dispatcher.send(&queued.request, &queued.id, 0, || None, now).err()
     }
 
-    fn packed(&mut self, requests: Vec<Request>, refused: Vec<PackRefusal>) {
+    fn packed(&mut self, requests: Vec<Request>, refused: Vec<RefusedEvent>) {
         let Some(batch) = self.batches.back_mut() else { return };
-        self.state.refused.extend(of_packer(&batch.shares, refused));
+        let refused = refused.into_iter().filter_map(|refused| batch.shares.refused(refused));
+        self.state.refused.extend(refused);
         let queued = requests
             .into_iter()
             .map(|request| QueuedRequest::new(&mut self.state.ids, request, false));
@@ -167,10 +168,11 @@ impl<P: Packer> RequestLane<P> {
     }
 
     /// Replaces a refused request with smaller requests.
-    fn split(&mut self, smaller: Vec<Request>, refused: Vec<PackRefusal>) {
+    fn split(&mut self, smaller: Vec<Request>, refused: Vec<RefusedEvent>) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::Running { in_doubt, .. }) = batch.repair.take() else { return };
-        self.state.refused.extend(of_packer(&batch.shares, refused));
+        let refused = refused.into_iter().filter_map(|refused| batch.shares.refused(refused));
+        self.state.refused.extend(refused);
         let Some(requests) = &mut batch.requests else { return };
         let queued = smaller
             .into_iter()
@@ -194,7 +196,10 @@ impl<P: Packer> RequestLane<P> {
         if !is_read {
             return self.state.counters.dropped("refused", events.len());
         }
-        let refused = |event| batch.shares.refused(event, reason.clone(), record.clone());
+        let refused = |event| {
+            let reason = reason.clone().into();
+            batch.shares.refused(RefusedEvent { event, reason, record: record.clone() })
+        };
         self.state.refused.extend(events.iter().filter_map(refused));
     }
 
@@ -294,13 +299,6 @@ impl<P: Packer> RequestLane<P> {
         let cause = Cause::Format(FormatError { endpoint, text });
         batch.repair = Some(Repair::Waiting(queued, cause));
     }
-}
-
-/// Returns the events that the packer refused, in the form that the engine expects.
-fn of_packer(shares: &Shares, refused: Vec<PackRefusal>) -> impl Iterator<Item = Refused> {
-    refused.into_iter().filter_map(|PackRefusal { event, reason, record }| {
-        shares.refused(event, reason.into_owned(), record)
-    })
 }
 
 /// Returns whether any request would currently get this status, including success.

@@ -127,8 +127,8 @@ pub struct Refusal {
     pub is_duplicate: bool,
 }
 
-/// An event that a packer refused.
-pub struct PackRefusal {
+/// An event that the packer or the endpoint refused.
+pub struct RefusedEvent {
     /// Index of the event in the batch.
     pub event: u32,
     /// Reason of the refusal.
@@ -177,7 +177,7 @@ pub trait Packer: Send + 'static {
 
     /// Returns the events that the packer has refused since the last call. They are not counted as
     /// dropped, because a component reads them. Runs on a blocking thread.
-    fn take_refused(&mut self) -> Vec<PackRefusal> {
+    fn take_refused(&mut self) -> Vec<RefusedEvent> {
         Vec::new()
     }
 

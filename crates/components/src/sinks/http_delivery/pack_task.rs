@@ -1,6 +1,6 @@
 //! Runs the packer on a blocking thread.
 
-use super::{EncodedPayload, PackRefusal, Packer, Record, Refusal, Request};
+use super::{EncodedPayload, Packer, Record, Refusal, RefusedEvent, Request};
 use std::future::pending;
 use std::panic::resume_unwind;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -19,9 +19,9 @@ pub enum Job {
 /// The result of a [`Job`].
 pub enum JobResult {
     /// The requests, and the events that the packer refused.
-    Packed(Vec<Request>, Vec<PackRefusal>),
+    Packed(Vec<Request>, Vec<RefusedEvent>),
     /// The smaller requests, and the events that the packer refused.
-    Split(Vec<Request>, Vec<PackRefusal>),
+    Split(Vec<Request>, Vec<RefusedEvent>),
     /// The request cannot be split. The record of its event is empty unless it was requested.
     Single(Record),
     /// The request, and whether it was converted; `false` if there is no other format.

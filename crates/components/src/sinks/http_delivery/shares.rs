@@ -1,6 +1,6 @@
 //! The assignment of a batch's events to payloads.
 
-use super::{EncodedPayload, EventSet, Record};
+use super::{EncodedPayload, EventSet, RefusedEvent};
 use millstream_model::{Outcome, Refused, Settled};
 use std::ops::Range;
 
@@ -42,21 +42,17 @@ impl Shares {
     }
 
     /// Returns an event of the batch in the form that the engine expects.
-    pub fn refused(&self, event: u32, reason: String, record: Record) -> Option<Refused> {
+    pub fn refused(&self, refused: RefusedEvent) -> Option<Refused> {
+        let RefusedEvent { event, reason, record } = refused;
         let index = self.0.partition_point(|share| share.events.end <= event);
         let share = self.0.get(index)?;
-        let Record { bytes: record, is_json } = record;
-        let event = share.events_before + event.checked_sub(share.events.start)?;
-        Some(Refused { payload: share.payload, event, reason, record, is_json })
-    }
-}
-
-impl IntoIterator for Shares {
-    type Item = Share;
-    type IntoIter = std::vec::IntoIter<Share>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        Some(Refused {
+            payload: share.payload,
+            event: share.events_before + event.checked_sub(share.events.start)?,
+            reason: reason.into_owned(),
+            record: record.bytes,
+            is_json: record.is_json,
+        })
     }
 }
 
@@ -102,7 +98,7 @@ pub struct Settlement {
 impl Settlement {
     /// Ends the oldest batch, and appends the outcomes of the payloads that end with it.
     pub fn end(&mut self, shares: Shares, done: &mut Vec<Settled>) {
-        for share in shares {
+        for share in shares.0 {
             self.refused_before += share.missing();
             if share.continues {
                 continue;
@@ -117,6 +113,7 @@ impl Settlement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sinks::http_delivery::Record;
 
     /// Creates payload pieces from their numbers of events. A negative number means that the
     /// payload continues.
@@ -133,7 +130,8 @@ mod tests {
     }
 
     fn place(shares: &Shares, event: u32) -> Option<(u64, u32)> {
-        let refused = shares.refused(event, String::new(), Record::default())?;
+        let (reason, record) = ("".into(), Record::default());
+        let refused = shares.refused(RefusedEvent { event, reason, record })?;
         Some((refused.payload, refused.event))
     }
 
@@ -158,9 +156,6 @@ mod tests {
         shares.deliver(&events);
         shares.deliver(&EventSet::of(8..9));
         shares.deliver(&EventSet::default());
-        assert_eq!(
-            shares.into_iter().map(|share| share.missing()).collect::<Vec<_>>(),
-            [2, 0, 1, 0]
-        );
+        assert_eq!(shares.0.iter().map(Share::missing).collect::<Vec<_>>(), [2, 0, 1, 0]);
     }
 }

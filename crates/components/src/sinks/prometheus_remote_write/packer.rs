@@ -4,7 +4,7 @@ use super::refused_series::{RefusedSeries, SERIES_MAX, Sample, SeriesKey, Treatm
 use super::split_time::{Period, SplitTime};
 use crate::codec::metric_record;
 use crate::sinks::http_delivery::{
-    EncodedPayload, EventSet, PackRefusal, Packer, Record, Refusal, Request,
+    EncodedPayload, EventSet, Packer, Record, Refusal, RefusedEvent, Request,
 };
 use crate::sinks::prometheus::{log_conflicts, now_ms, rows_of};
 use bytes::Bytes;
@@ -165,7 +165,7 @@ pub struct RemotePacker {
     /// Refused events that no component reads, by reason.
     dropped: BTreeMap<&'static str, u64>,
     /// Refused events that a component reads.
-    refused: Vec<PackRefusal>,
+    refused: Vec<RefusedEvent>,
     /// The version in use.
     version: Version,
     /// Whether the endpoint was probed for its version.
@@ -258,7 +258,7 @@ impl RemotePacker {
     fn refuse(&mut self, event: u32, why: Why, record: impl FnOnce() -> Record) {
         let Why { counter, reason } = why;
         if self.feed.keeps_refused() {
-            self.refused.push(PackRefusal { event, reason, record: record() });
+            self.refused.push(RefusedEvent { event, reason, record: record() });
         } else {
             *self.dropped.entry(counter).or_default() += 1;
         }
@@ -450,7 +450,7 @@ impl Packer for RemotePacker {
         event.map(|(kept, event)| record(kept, event)).unwrap_or_default()
     }
 
-    fn take_refused(&mut self) -> Vec<PackRefusal> {
+    fn take_refused(&mut self) -> Vec<RefusedEvent> {
         std::mem::take(&mut self.refused)
     }
 

@@ -2,13 +2,13 @@
 
 use super::BulkPacker;
 use super::queue::{Action, Division, Repaired};
-use crate::sinks::http_delivery::{EncodedPayload, PackRefusal, Record, Request};
+use crate::sinks::http_delivery::{EncodedPayload, Record, RefusedEvent, Request};
 use tokio::time::Instant;
 
 /// A result from the packer.
 pub enum Packed {
     /// The requests of a batch with this number, and the events that the packer refused.
-    Batch(u64, Vec<Request>, Vec<PackRefusal>),
+    Batch(u64, Vec<Request>, Vec<RefusedEvent>),
     /// Requests that replace a request that was not accepted as a whole.
     Repaired {
         /// The repaired request.
@@ -20,16 +20,6 @@ pub enum Packed {
         /// Number of refused events that no component reads.
         dropped: u64,
     },
-}
-
-/// A refused event.
-pub struct RefusedEvent {
-    /// Index of the event in the batch.
-    pub event: u32,
-    /// Reason of the refusal.
-    pub reason: String,
-    /// The event as it was encoded.
-    pub record: Record,
 }
 
 /// Packs the batch with this number.
@@ -69,8 +59,10 @@ fn split<P: BulkPacker>(
     let requests = match packer.split(request) {
         Some(smaller) => smaller.into_iter().map(|request| (request, None)).collect(),
         None if is_read => {
-            let build =
-                |event| RefusedEvent { event, reason: reason.clone(), record: record.clone() };
+            let build = |event| {
+                let reason = reason.clone().into();
+                RefusedEvent { event, reason, record: record.clone() }
+            };
             refused.extend(events.into_iter().map(build));
             Vec::new()
         }
@@ -79,12 +71,7 @@ fn split<P: BulkPacker>(
             Vec::new()
         }
     };
-    let unpacked = packer.take_refused().into_iter();
-    refused.extend(unpacked.map(|PackRefusal { event, reason, record }| RefusedEvent {
-        event,
-        reason: reason.into_owned(),
-        record,
-    }));
+    refused.extend(packer.take_refused());
     Packed::Repaired { repaired, requests, refused, dropped }
 }
 
@@ -101,7 +88,8 @@ fn divide<P: BulkPacker>(
     let requests = again.into_iter().map(select).collect();
     let build = |(position, reason): (u32, String)| {
         let event = *events.get(position as usize)?;
-        Some(RefusedEvent { event, reason, record: packer.record_at(request, position) })
+        let record = packer.record_at(request, position);
+        Some(RefusedEvent { event, reason: reason.into(), record })
     };
     let refused = refused.into_iter().filter_map(build).collect();
     Packed::Repaired { repaired, requests, refused, dropped: 0 }

@@ -4,7 +4,7 @@
 use super::{Failure, Judgement};
 use crate::sinks::http_delivery::dispatcher::RequestIds;
 use crate::sinks::http_delivery::shares::{Numbering, Settlement, Shares};
-use crate::sinks::http_delivery::{EncodedPayload, EventSet, PackRefusal, Record, Request};
+use crate::sinks::http_delivery::{EncodedPayload, EventSet, RefusedEvent, Request};
 use millstream_model::{Backoff, Refused, Settled};
 use std::collections::{HashMap, VecDeque};
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ impl Queue {
         &mut self,
         number: u64,
         requests: Vec<Request>,
-        refused: Vec<PackRefusal>,
+        refused: Vec<RefusedEvent>,
         ids: &mut RequestIds,
     ) -> Vec<Refused> {
         let count = requests.len();
@@ -122,10 +122,7 @@ impl Queue {
         }
         let Some(batch) = self.batch(number) else { return Vec::new() };
         batch.open = Some(count);
-        let build = |PackRefusal { event, reason, record }| {
-            batch.shares.refused(event, reason.into_owned(), record)
-        };
-        refused.into_iter().filter_map(build).collect()
+        refused.into_iter().filter_map(|refused| batch.shares.refused(refused)).collect()
     }
 
     /// Returns whether a waiting request could be sent now.
@@ -246,14 +243,8 @@ impl Queue {
     }
 
     /// Returns a refused event in the form that the engine expects.
-    pub fn refused(
-        &mut self,
-        batch: u64,
-        event: u32,
-        reason: String,
-        record: Record,
-    ) -> Option<Refused> {
-        self.batch(batch)?.shares.refused(event, reason, record)
+    pub fn refused(&mut self, batch: u64, refused: RefusedEvent) -> Option<Refused> {
+        self.batch(batch)?.shares.refused(refused)
     }
 
     /// Records that one request or repair of a batch has ended.

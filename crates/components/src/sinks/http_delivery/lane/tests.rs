@@ -6,7 +6,7 @@ use crate::sinks::http_delivery::{EncodedPayload, PayloadMetadata};
 use bytes::Bytes;
 use millstream_model::{
     Backpressure, BackpressureReason, Counters, Delivery, EngineTime, Feed, Interval, Lane, Now,
-    Outcome, Payload, Routing, Settled, Size,
+    Outcome, Payload, Refused, Routing, Settled, Size,
 };
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_transport::Target;
@@ -31,7 +31,7 @@ struct Letters {
     refusals: Arc<Mutex<Vec<(String, Refusal)>>>,
     /// Whether the packer returns refused events.
     reads_refused: bool,
-    refused: Vec<PackRefusal>,
+    refused: Vec<RefusedEvent>,
     headers_seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -55,7 +55,7 @@ fn letters(text: Vec<u8>, events: EventSet) -> Request {
 impl Letters {
     fn refuse(&mut self, event: u32, letter: u8) {
         let record = Record { bytes: vec![letter].into(), is_json: false };
-        self.refused.push(PackRefusal { event, reason: "unpacked".into(), record });
+        self.refused.push(RefusedEvent { event, reason: "unpacked".into(), record });
     }
 }
 
@@ -128,7 +128,7 @@ impl Packer for Letters {
         Record { bytes: letter.into(), is_json: false }
     }
 
-    fn take_refused(&mut self) -> Vec<PackRefusal> {
+    fn take_refused(&mut self) -> Vec<RefusedEvent> {
         std::mem::take(&mut self.refused)
     }
 

@@ -126,7 +126,7 @@ fn dropped_events_are_counted_by_reason() {
 
 /// Returns the index, reason and metric of the events that the packer refused.
 fn refused(packer: &mut RemotePacker) -> Vec<(u32, Cow<'static, str>, String)> {
-    let describe = |refusal: PackRefusal| {
+    let describe = |refusal: RefusedEvent| {
         assert!(refusal.record.is_json);
         (refusal.event, refusal.reason, name(&refusal.record))
     };

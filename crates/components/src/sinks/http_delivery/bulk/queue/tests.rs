@@ -2,6 +2,7 @@
 //! responses.
 
 use super::*;
+use crate::sinks::http_delivery::Record;
 use fastrand::Rng;
 use millstream_model::Outcome;
 use millstream_testkit_random::{Seed, TestSize};
@@ -143,8 +144,9 @@ impl Simulation {
             Action::Divide(Division { again, refused }) => {
                 for (position, reason) in refused {
                     let event = events[position as usize];
-                    let refused = self.queue.refused(batch, event, reason, Record::default());
-                    let refused = refused.expect("its payload");
+                    let (reason, record) = (reason.into(), Record::default());
+                    let refused = RefusedEvent { event, reason, record };
+                    let refused = self.queue.refused(batch, refused).expect("its payload");
                     self.passed_on.push((refused.payload, refused.event));
                 }
                 for (positions, until) in again {
