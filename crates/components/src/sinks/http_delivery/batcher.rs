@@ -4,8 +4,9 @@
 use super::{BatchOptions, Capacity, EncodedPayload, PayloadMetadata};
 use millstream_model::{EngineTime, Now, Payload};
 use std::collections::VecDeque;
+use std::future::pending;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// Time after the last payload when a stalled batch is due. A batch stalls because the engine may
 /// queue less than a batch for a sink, and counts a whole payload until its last part is delivered.
@@ -21,6 +22,14 @@ const LARGER_AFTER: Duration = Duration::from_secs(60);
 /// earlier if the lane has `stalled` since then.
 pub fn due(latest: Instant, last: Instant, stalled: Option<Instant>) -> Instant {
     stalled.map_or(latest, |since| latest.min(since.max(last) + STALLED_FLUSH))
+}
+
+/// Waits until this time, or forever without a time. Cancel safe.
+pub async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
 }
 
 /// Payloads that wait for a batch, in order.

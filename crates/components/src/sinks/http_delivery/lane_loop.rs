@@ -1,6 +1,6 @@
 //! State common to both kinds of request lanes, and the loop in which the engine drives a lane.
 
-use super::batcher::Batcher;
+use super::batcher::{Batcher, wait_until};
 use super::dispatcher::{Attempt, Dispatcher, RequestIds};
 use super::pack_task::PackTask;
 use super::stall::Stall;
@@ -10,7 +10,7 @@ use millstream_model::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Interval between warnings about refused events.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
@@ -130,17 +130,11 @@ impl<F: RequestFlow> LaneLoop<F> {
             if has_news || (was_full && !state.batcher.is_full()) {
                 return Ok(());
             }
-            let time = async {
-                match next {
-                    Some(next) => sleep_until(next).await,
-                    None => std::future::pending().await,
-                }
-            };
             // All branches are cancel safe.
             tokio::select! {
                 packed = state.pack_task.wait() => self.flow.on_packed(packed, Instant::now())?,
                 attempt = state.dispatcher.response() => self.flow.on_response(attempt, Instant::now())?,
-                () = time => {}
+                () = wait_until(next) => {}
             }
         }
     }

@@ -20,7 +20,7 @@ mod response_class;
 mod shares;
 mod stall;
 
-pub use batcher::due;
+pub use batcher::{due, wait_until};
 pub use body::{compress, split_parts};
 pub use bulk::{Answer, BulkLane, BulkPacker, Failure, Judgement, UnusableAnswer};
 pub use config::{Access, BatchOptions, RequestOptions, Settings, access_files, targets, under};

@@ -6,7 +6,7 @@ use super::frame::{Frame, FrameEncoder, OpenBatch};
 use super::protocol::Hello;
 use super::targets::Targets;
 use crate::codec::Codec;
-use crate::sinks::http_delivery::{BatchOptions, Stall, due};
+use crate::sinks::http_delivery::{BatchOptions, Stall, due, wait_until};
 use millstream_compression::Algorithm;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,
@@ -15,7 +15,7 @@ use millstream_transport::tls::Tls;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Interval between warnings about refusals.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
@@ -223,12 +223,6 @@ impl TcpLane {
     /// Waits for a change of the connection's status, or until the open batch is due.
     async fn listen(&mut self) {
         let due = self.due();
-        let timer = async {
-            match due {
-                Some(due) => sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        };
         let status_changed = async {
             match &self.connection {
                 Some(connection) => connection.changed().await,
@@ -236,7 +230,7 @@ impl TcpLane {
             }
         };
         tokio::select! {
-            () = timer => {}
+            () = wait_until(due) => {}
             () = status_changed => {}
         }
         // The batch may be due later than when the wait began.
