@@ -85,23 +85,26 @@ impl TcpLane {
     /// Processes the status of the connection. Reconnects if the connection ended and frames are
     /// pending. Returns the error that ended the connection.
     fn reconnect(&mut self) -> Result<(), DeliverError> {
-        let failure = self.process_status();
-        if let Some(failure) = failure {
-            self.connection = None;
+        if let Some(failure) = self.process_status() {
             // A server may close an idle connection.
             let is_idle = failure.kind == "closed" && self.pending.is_empty();
-            let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
+            let error = self.disconnect(failure);
             if !is_idle {
-                return Err(DeliverError {
-                    retry_after: Some(pause),
-                    ..DeliverError::retry(failure.kind, failure.text)
-                });
+                return Err(error);
             }
         }
         if self.connection.is_none() && !self.pending.is_empty() {
             self.open()?;
         }
         Ok(())
+    }
+
+    /// Drops a failed connection. Returns the error for the engine, with the time until the next
+    /// attempt.
+    fn disconnect(&mut self, failure: ConnectionError) -> DeliverError {
+        self.connection = None;
+        let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
+        DeliverError { retry_after: Some(pause), ..DeliverError::retry(failure.kind, failure.text) }
     }
 
     fn open(&mut self) -> Result<(), DeliverError> {
@@ -262,12 +265,7 @@ impl Lane for TcpLane {
                 let status =
                     self.connection.as_ref().map(Connection::take_status).unwrap_or_default();
                 if let Some(failure) = status.failure {
-                    self.connection = None;
-                    let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
-                    return Err(DeliverError {
-                        retry_after: Some(pause),
-                        ..DeliverError::retry(failure.kind, failure.text)
-                    });
+                    return Err(self.disconnect(failure));
                 }
                 if status.is_connected {
                     return Ok(());
