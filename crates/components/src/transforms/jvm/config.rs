@@ -143,25 +143,17 @@ impl OperatorLanguage {
 }
 
 impl JvmConfig {
-    /// Returns the options that select the code to run, each with whether it is set.
-    fn sources(&self) -> [(&'static str, bool); 5] {
-        [
+    fn check_sources(&self) -> Option<OptionError> {
+        let is_class = self.language == OperatorLanguage::Class;
+        let sources = [
             ("script", self.script.is_some()),
             ("script_file", self.script_file.is_some()),
             ("script_dir", self.script_dir.is_some()),
             ("jar", self.jar.is_some()),
             ("class", self.class.is_some()),
-        ]
-    }
-
-    fn check_sources(&self) -> Option<OptionError> {
-        let is_class = self.language == OperatorLanguage::Class;
-        let set: Vec<&str> = self
-            .sources()
-            .into_iter()
-            .filter(|(_, is_set)| *is_set)
-            .map(|(name, _)| name)
-            .collect();
+        ];
+        let set = sources.into_iter().filter(|(_, is_set)| *is_set);
+        let set: Vec<&str> = set.map(|(name, _)| name).collect();
         match (is_class, &set[..]) {
             (true, ["jar", "class"]) | (false, ["script" | "script_file" | "script_dir"]) => None,
             (true, _) => Some(OptionError::new(
@@ -291,9 +283,13 @@ impl TransformComponent for JvmConfig {
         let spec = self.spec(cx.id).map_err(|fault| BuildError::Options(fault.to_string()))?;
         let place = self.mode.place(&self.process, cx);
         let reads_lines = spec.rules.iter().any(|rule| rule.text.contains(LINE));
-        let limits = Limits { reads_lines, ..self.limits(&place) };
-        let operator = registered(&place, spec).map_err(BuildError::Options)?;
-        let transform = JvmOperator::new(operator, self.condition.clone(), self.on_error, limits);
-        Ok(Transform::Offload(Arc::new(transform)))
+        let (operator, figures) = registered(&place, spec).map_err(BuildError::Options)?;
+        Ok(Transform::Offload(Arc::new(JvmOperator {
+            operator,
+            figures,
+            condition: self.condition.clone(),
+            on_error: self.on_error,
+            limits: Limits { reads_lines, ..self.limits(&place) },
+        })))
     }
 }

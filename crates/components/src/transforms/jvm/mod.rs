@@ -18,7 +18,7 @@ pub use config::{DeclaredType, JvmConfig, OperatorLanguage, Timeouts};
 use crate::transforms::on_error::{Failed, OnError};
 use crate::util::condition::Condition;
 use crate::util::message::MESSAGE;
-use figures::{Counted, Figures};
+use figures::Figures;
 use input::Input;
 use millstream_jvm::{Answer, CallError, FailureReason, Operator};
 use millstream_model::snapshot::TaskSnapshot;
@@ -73,15 +73,6 @@ struct JvmOperator {
 }
 
 impl JvmOperator {
-    fn new(
-        (operator, figures): Counted,
-        condition: Option<Condition>,
-        on_error: OnError,
-        limits: Limits,
-    ) -> JvmOperator {
-        JvmOperator { operator, figures, condition, on_error, limits }
-    }
-
     fn transform(&self, mut batch: Batch, out: &mut Outputs) {
         let names = self.operator.registered().fields.iter().map(String::as_str);
         batch.fields.lift(names.chain([MESSAGE]), &batch.block);

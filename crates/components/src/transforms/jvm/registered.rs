@@ -9,12 +9,8 @@ use millstream_jvm::{Operator, OperatorSpec, WeakOperator};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-static OPERATORS: Mutex<Operators> = Mutex::new(Operators::new());
-
 /// Operators that are or were in use.
-struct Operators {
-    known: Vec<Registered>,
-}
+static OPERATORS: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 struct Registered {
     /// Name of the separate process, if the operator runs in one.
@@ -39,7 +35,7 @@ pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, Stri
     let mut operators = OPERATORS.lock();
     jvm::report(&java);
     jvm::watch(&java, look);
-    if let Some(known) = operators.find(process.as_deref(), &spec, jar) {
+    if let Some(known) = find(&mut operators, process.as_deref(), &spec, jar) {
         return Ok(known);
     }
     let operator = java.register(&spec).map_err(|error| placed(&error))?;
@@ -47,7 +43,7 @@ pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, Stri
     let (weak, figures) = (operator.downgrade(), Arc::<Figures>::default());
     let figures_of = figures.clone();
     let known = Registered { process, spec, jar, operator: weak, figures: figures_of, is_reported };
-    operators.known.push(known);
+    operators.push(known);
     keep(operator.clone());
     Ok((operator, figures))
 }
@@ -65,35 +61,28 @@ fn look(java: &Java) -> bool {
 fn in_use(process: Option<&str>) -> Vec<Counted> {
     let operators = OPERATORS.lock();
     let used = |entry: &Registered| Some((entry.operator.upgrade()?, entry.figures.clone()));
-    let known = operators.known.iter().filter(|entry| entry.process.as_deref() == process);
+    let known = operators.iter().filter(|entry| entry.process.as_deref() == process);
     known.filter_map(used).collect()
 }
 
-impl Operators {
-    const fn new() -> Operators {
-        Operators { known: Vec::new() }
+/// Returns a registered operator, and removes operators that are no longer used.
+fn find(
+    operators: &mut Vec<Registered>,
+    process: Option<&str>,
+    spec: &OperatorSpec,
+    jar: Option<JarState>,
+) -> Option<Counted> {
+    operators.retain(|entry| entry.operator.upgrade().is_some());
+    let is_same = |entry: &&mut Registered| {
+        entry.process.as_deref() == process && entry.spec == *spec && entry.jar == jar
+    };
+    let known = operators.iter_mut().find(is_same)?;
+    let operator = known.operator.upgrade()?;
+    if !known.is_reported {
+        known.is_reported = report(spec, &operator);
     }
-
-    /// Returns a registered operator, and removes operators that are no longer used.
-    fn find(
-        &mut self,
-        process: Option<&str>,
-        spec: &OperatorSpec,
-        jar: Option<JarState>,
-    ) -> Option<Counted> {
-        self.known.retain(|entry| entry.operator.upgrade().is_some());
-        let is_same = |entry: &&mut Registered| {
-            entry.process.as_deref() == process && entry.spec == *spec && entry.jar == jar
-        };
-        let known = self.known.iter_mut().find(is_same)?;
-        let operator = known.operator.upgrade()?;
-        if !known.is_reported {
-            known.is_reported = report(spec, &operator);
-        }
-        let figures = known.figures.clone();
-        keep(operator.clone());
-        Some((operator, figures))
-    }
+    keep(operator.clone());
+    Some((operator, known.figures.clone()))
 }
 
 /// Logs information about a script. Returns whether logging has started.
