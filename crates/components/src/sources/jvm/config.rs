@@ -3,7 +3,7 @@
 use super::JvmSource;
 use super::built::{Built, built};
 use crate::component::{BuildCx, Component, OpenSource, ResourceRequest, SourceComponent};
-use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
+use crate::util::jvm::scripts::{RuleFault, ScriptPlace, check_inline};
 use crate::util::jvm::{JvmMode, Place, removed_calls};
 use millstream_jvm::CollectorSpec;
 use millstream_model::limits::BLOCK_BYTES;
@@ -95,11 +95,6 @@ impl JvmSourceConfig {
         }
     }
 
-    fn check_script(&self) -> Option<OptionError> {
-        let is_empty = self.script.as_deref().is_some_and(is_blank);
-        is_empty.then(|| OptionError::new("/script", "is empty; use at least one statement"))
-    }
-
     fn check_allow(&self) -> Option<OptionError> {
         let is_misplaced = self.language == CollectorLanguage::Class && !self.allow.is_empty();
         let message = "is for language `groovy` only; remove it";
@@ -160,7 +155,7 @@ fn milliseconds(time: Interval) -> u64 {
 impl Component for JvmSourceConfig {
     fn check(&self) -> Vec<OptionError> {
         let mut errors: Vec<OptionError> = self.check_code().into_iter().collect();
-        errors.extend(self.check_script());
+        errors.extend(check_inline(self.script.as_deref()));
         errors.extend(self.check_allow());
         errors.extend(self.check_times());
         errors.extend(self.mode.check(&self.process));

@@ -5,7 +5,7 @@ use super::{JvmOperator, Limits};
 use crate::component::{BuildCx, Component, ResourceRequest, TransformComponent};
 use crate::transforms::on_error::OnError;
 use crate::util::condition::Condition;
-use crate::util::jvm::scripts::{RuleFault, ScriptPlace, is_blank};
+use crate::util::jvm::scripts::{RuleFault, ScriptPlace, check_inline};
 use crate::util::jvm::{JvmMode, Place, removed_calls};
 use millstream_jvm::OperatorSpec;
 use millstream_model::limits::BLOCK_BYTES;
@@ -168,11 +168,6 @@ impl JvmConfig {
         }
     }
 
-    fn check_script(&self) -> Option<OptionError> {
-        let is_empty = self.script.as_deref().is_some_and(is_blank);
-        is_empty.then(|| OptionError::new("/script", "is empty; use at least one statement"))
-    }
-
     /// Returns the errors in options that do not apply to the language.
     fn check_language(&self) -> Vec<OptionError> {
         use OperatorLanguage::{Aviator, Class, Groovy};
@@ -257,7 +252,7 @@ impl DeclaredType {
 impl Component for JvmConfig {
     fn check(&self) -> Vec<OptionError> {
         let mut errors: Vec<OptionError> = self.check_sources().into_iter().collect();
-        errors.extend(self.check_script());
+        errors.extend(check_inline(self.script.as_deref()));
         errors.extend(self.check_language());
         errors.extend(self.check_limits());
         errors.extend(self.mode.check(&self.process));

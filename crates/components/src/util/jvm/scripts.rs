@@ -1,6 +1,7 @@
 //! The scripts of an operator, and the files that contain them.
 
 use millstream_jvm::RuleSource;
+use millstream_model::OptionError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -76,9 +77,15 @@ impl ScriptPlace<'_> {
     }
 }
 
+/// Returns the error in the option `script`.
+pub fn check_inline(script: Option<&str>) -> Option<OptionError> {
+    let error = || OptionError::new("/script", "is empty; use at least one statement");
+    script.is_some_and(is_blank).then(error)
+}
+
 /// Returns whether a script contains only blanks and comments. Comments begin with `//` or `/*` in
 /// Groovy, and with `##` in AviatorScript.
-pub fn is_blank(script: &str) -> bool {
+fn is_blank(script: &str) -> bool {
     let mut rest = script.trim_start();
     loop {
         let comment = if rest.starts_with("//") || rest.starts_with("##") {
