@@ -270,9 +270,7 @@ impl FileConfig {
             self.multiline.as_ref().map_or(Duration::ZERO, |multiline| multiline.timeout.0);
         Ok(rules.map(|rules| Framing { rules, timeout }))
     }
-}
 
-impl FileConfig {
     fn excluded(&self) -> Result<Exclude, String> {
         Exclude::new(self.exclude.iter().map(|glob| glob.0.as_str()))
     }

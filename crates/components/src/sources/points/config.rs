@@ -327,9 +327,7 @@ impl PointOptions {
             metric_emitter,
         )))
     }
-}
 
-impl PointOptions {
     /// Returns the number of periods without points after which a series is removed.
     fn idle_max(&self, period: Duration) -> u32 {
         let never = u32::MAX;

@@ -356,9 +356,7 @@ impl Flusher {
         }
         batch.map_or(Polled::Wait(Duration::ZERO), |batch| Polled::Batch(Box::new(batch), permit))
     }
-}
 
-impl Flusher {
     /// Finishes a period that is fully emitted.
     fn end_period(&mut self, counts: &Counts, counters: &Counters) {
         counters.set_series(self.store.len() as u64);

@@ -77,9 +77,7 @@ impl StepConfig {
             StepConfig::ReplaceDots(with) => replace_dots(with)?,
         })
     }
-}
 
-impl StepConfig {
     /// Returns the fields that the step changes or removes.
     fn changed(&self) -> Vec<&String> {
         match self {

@@ -171,12 +171,19 @@ impl Window {
         self.is_saved = true;
         self.is_changed = false;
     }
-}
 
-impl Window {
     /// Returns the properties that determine the delay of the results.
     fn ending(&self) -> Ending {
         Ending { end_ns: self.end_ns, is_live: self.is_live, updated: self.updated }
+    }
+
+    /// Measures the memory, and returns it.
+    fn update_memory(&mut self) -> usize {
+        self.memory_bytes = size_of::<Window>()
+            + self.groups.memory_bytes()
+            + self.overflow.memory_bytes()
+            + self.of_keys.memory_bytes();
+        self.memory_bytes
     }
 }
 
@@ -596,16 +603,5 @@ impl Tasks {
         let former: BTreeMap<u32, &Definition> =
             former.map(|ended| (ended.task, &*ended.definition)).collect();
         former.iter().for_each(|(number, definition)| frame.definition(*number, definition));
-    }
-}
-
-impl Window {
-    /// Measures the memory, and returns it.
-    fn update_memory(&mut self) -> usize {
-        self.memory_bytes = size_of::<Window>()
-            + self.groups.memory_bytes()
-            + self.overflow.memory_bytes()
-            + self.of_keys.memory_bytes();
-        self.memory_bytes
     }
 }
