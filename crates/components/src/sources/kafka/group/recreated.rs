@@ -77,19 +77,11 @@ impl Member {
              `read_from`",
             self.shared.open.info.id
         );
-        let gone: Vec<_> = partitions
-            .iter()
-            .filter_map(|at| Some(self.owned.get(at)?.partition.clone()))
-            .collect();
         self.recreated.insert(topic.clone());
         if self.consumer.is_cooperative() {
             self.consumer.unassign(&partitions)?;
         }
-        self.shared.remove(&gone);
-        for at in &partitions {
-            self.owned.remove(at);
-            self.offsets.end(at);
-        }
+        self.disown(&partitions);
         // The event is handled like an assignment by the group, which is retried after a failure.
         self.wait_for_answer(millstream_kafka::Event::Assign(partitions));
         Ok(())

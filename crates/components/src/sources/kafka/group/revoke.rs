@@ -87,17 +87,22 @@ impl Member {
     }
 
     fn give_up(&mut self, partitions: &[TopicPartition], begun: Timer) {
+        self.disown(partitions);
+        if let Err(error) = self.consumer.unassign(partitions) {
+            self.shared.report(&error);
+        }
+        record::rebalance(begun, &self.subject, 0, partitions.len());
+        (self.shared.open.wake)();
+    }
+
+    /// Removes partitions that the member no longer reads.
+    pub(super) fn disown(&mut self, partitions: &[TopicPartition]) {
         let gone = self.partitions(partitions);
         self.shared.remove(&gone);
         for at in partitions {
             self.owned.remove(at);
             self.offsets.end(at);
         }
-        if let Err(error) = self.consumer.unassign(partitions) {
-            self.shared.report(&error);
-        }
-        record::rebalance(begun, &self.subject, 0, partitions.len());
-        (self.shared.open.wake)();
     }
 
     fn partitions(&self, partitions: &[TopicPartition]) -> Vec<Arc<Partition>> {
