@@ -59,32 +59,24 @@ impl OriginTags {
         self.text.clear();
         self.text.extend_from_slice(tags);
         for selected in &self.selected {
-            match selected {
+            let mut pid = Vec::new();
+            let (key, value) = match selected {
                 OriginTag::ContainerId => {
+                    let seen = sender.and_then(|sender| sender.container.as_deref());
                     let reported = container_of(extra.container);
-                    let seen =
-                        sender.and_then(|sender| sender.container.as_deref()).map(str::as_bytes);
-                    push(&mut self.text, self.style, "container_id", reported.or(seen));
+                    ("container_id", reported.or(seen.map(str::as_bytes)))
                 }
-                OriginTag::ContainerName => {
-                    push(
-                        &mut self.text,
-                        self.style,
-                        "container_name",
-                        part(extra.external, b"cn-"),
-                    );
-                }
+                OriginTag::ContainerName => ("container_name", part(extra.external, b"cn-")),
                 OriginTag::PodUid => {
-                    let uid = part(extra.external, b"pu-").or(internal.entity_id);
-                    push(&mut self.text, self.style, "pod_uid", uid)
+                    ("pod_uid", part(extra.external, b"pu-").or(internal.entity_id))
                 }
                 OriginTag::Pid => {
-                    let mut pid = Vec::new();
                     let has_pid =
                         sender.is_some_and(|sender| write!(pid, "{}", sender.pid).is_ok());
-                    push(&mut self.text, self.style, "pid", has_pid.then_some(&pid));
+                    ("pid", has_pid.then_some(&pid[..]))
                 }
-            }
+            };
+            push(&mut self.text, self.style, key, value);
         }
         &self.text
     }
