@@ -368,16 +368,12 @@ impl KafkaLane {
             if known.is_none() && self.topics.len() >= self.config.topics_max {
                 continue;
             }
-            match (self.fetch_partitions(topic.clone()).await, known) {
-                (Ok(partitions), _) => {
-                    self.topics.insert(topic.clone(), (partitions, Instant::now()));
-                }
+            let partitions = match (self.fetch_partitions(topic.clone()).await, known) {
                 // Stale metadata is still usable.
-                (Err(_), Some((partitions, _))) => {
-                    self.topics.insert(topic.clone(), (partitions, Instant::now()));
-                }
+                (Ok(partitions), _) | (Err(_), Some((partitions, _))) => partitions,
                 (Err(error), None) => return Err(error),
-            }
+            };
+            self.topics.insert(topic.clone(), (partitions, Instant::now()));
         }
         Ok(())
     }
