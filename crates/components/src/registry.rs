@@ -128,7 +128,7 @@ pub static FORMATS: &[(&str, CheckText)] = &[
     ("aggregate", |text| text.parse::<crate::transforms::windows::Emit>().map(drop)),
     ("condition", |text| Condition::new(text).map(drop)),
     ("expression", crate::util::condition::check_expression),
-    ("glob", glob),
+    ("glob", millstream_tail::discover::check_glob),
     ("regex", regex),
     ("path template", |text| Template::parse(text, Use::Path).map(drop)),
     ("topic template", |text| Template::parse(text, Use::Topic).map(drop)),
@@ -136,10 +136,6 @@ pub static FORMATS: &[(&str, CheckText)] = &[
     ("template", |text| Template::parse(text, Use::Text).map(drop)),
     ("date-time", |text| crate::util::formats::parse_rfc3339(text).map(drop)),
 ];
-
-fn glob(pattern: &str) -> Result<(), String> {
-    millstream_tail::discover::check_glob(pattern)
-}
 
 fn regex(pattern: &str) -> Result<(), String> {
     let checked = regex::bytes::Regex::new(pattern);

@@ -34,14 +34,9 @@ fn keys_max() -> usize {
 
 impl Component for DedupeConfig {
     fn check(&self) -> Vec<OptionError> {
-        let mut errors = Vec::new();
-        if self.keys_max == 0 {
-            errors.push(OptionError::new(
-                "/keys_max",
-                "must be at least 1; use, for example, 100000",
-            ));
-        }
-        errors
+        let message = "must be at least 1; use, for example, 100000";
+        let error = || OptionError::new("/keys_max", message);
+        (self.keys_max == 0).then(error).into_iter().collect()
     }
 }
 

@@ -50,9 +50,7 @@ fn keys_max() -> usize {
 impl Component for ThrottleConfig {
     fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
-        let mut error = |key: &str, message: &str| {
-            errors.push(OptionError::new(key.to_owned(), message.to_owned()))
-        };
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         if self.events == 0 {
             error(
                 "/events",
