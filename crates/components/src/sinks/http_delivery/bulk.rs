@@ -181,35 +181,27 @@ impl<P: BulkPacker> BulkLane<P> {
     /// Requeues a request, and marks its endpoint as failed unless the endpoint has failed since
     /// the request was sent. Returns the error for the engine, which does not wait because other
     /// requests are in flight.
-    fn failed(
-        &mut self,
-        queued: QueuedRequest,
-        sent: Sent,
-        why: Why,
-        pause: Pause,
-        now: Instant,
-    ) -> DeliverError {
+    fn failed(&mut self, ended: EndedAttempt, why: Why, pause: Pause) -> DeliverError {
+        let EndedAttempt { queued, endpoint, started, now } = ended;
         self.queue.put_back(queued);
-        if !self.state.dispatcher.has_failed_since(sent.endpoint, sent.started) {
-            let pause = self.state.dispatcher.mark_failed(sent.endpoint, pause, now);
+        if !self.state.dispatcher.has_failed_since(endpoint, started) {
+            let pause = self.state.dispatcher.mark_failed(endpoint, pause, now);
             self.state.counters.waited("retry", pause);
         }
-        self.error(sent, why.kind, &why.text)
+        self.error(endpoint, why.kind, &why.text)
     }
 
-    fn error(&self, sent: Sent, kind: &'static str, text: &str) -> DeliverError {
-        let message = format!("{}: {text}", self.state.settings.targets[sent.endpoint]);
+    fn error(&self, endpoint: usize, kind: &'static str, text: &str) -> DeliverError {
+        let message = format!("{}: {text}", self.state.settings.targets[endpoint]);
         DeliverError { retry_after: Some(Duration::ZERO), ..DeliverError::retry(kind, message) }
     }
 
     /// Handles a response with a success status. Only a complete response counts.
     fn answered(
         &mut self,
-        queued: QueuedRequest,
-        sent: Sent,
+        ended: EndedAttempt,
         response: &Response,
         answer: Option<Box<dyn Answer>>,
-        now: Instant,
     ) -> Result<(), DeliverError> {
         let judged = match answer {
             Some(answer) => answer.judge(response.is_complete),
@@ -217,14 +209,15 @@ impl<P: BulkPacker> BulkLane<P> {
         };
         let failures = match judged {
             Ok(failures) => failures,
-            Err(unusable) => return Err(self.unusable(queued, sent, unusable, now)),
+            Err(unusable) => return Err(self.unusable(ended, unusable)),
         };
-        if !self.state.dispatcher.has_failed_since(sent.endpoint, sent.started) {
-            self.state.dispatcher.mark_healthy(sent.endpoint);
+        if !self.state.dispatcher.has_failed_since(ended.endpoint, ended.started) {
+            self.state.dispatcher.mark_healthy(ended.endpoint);
         }
-        self.state.batcher.grow(now);
-        self.state.counters.accepted(queued.events().saturating_sub(failures.len() as u64));
-        let error = self.note(&queued, sent, &failures, now);
+        self.state.batcher.grow(ended.now);
+        self.state.counters.accepted(ended.queued.events().saturating_sub(failures.len() as u64));
+        let error = self.note(&ended, &failures);
+        let EndedAttempt { queued, now, .. } = ended;
         let pauses =
             Pauses { now, blocked_until: now + self.state.slow_retry(), random: fastrand::u32(..) };
         let is_read = self.state.feed.keeps_refused();
@@ -235,32 +228,20 @@ impl<P: BulkPacker> BulkLane<P> {
     /// Requeues a request whose response does not count. If the response was too long, the request
     /// is resent only rarely, because the endpoint may have accepted the events and would only
     /// repeat the response.
-    fn unusable(
-        &mut self,
-        queued: QueuedRequest,
-        sent: Sent,
-        unusable: UnusableAnswer,
-        now: Instant,
-    ) -> DeliverError {
-        self.concurrency.overloaded(sent.started, now);
+    fn unusable(&mut self, ended: EndedAttempt, unusable: UnusableAnswer) -> DeliverError {
+        self.concurrency.overloaded(ended.started, ended.now);
         let (kind, pause) = match unusable.is_too_long {
             true => ("answer_too_long", Pause::Fixed(self.state.slow_retry())),
             false => ("incomplete_answer", Pause::Backoff),
         };
-        self.failed(queued, sent, Why { kind, text: unusable.text }, pause, now)
+        self.failed(ended, Why { kind, text: unusable.text }, pause)
     }
 
     /// Counts the failures in a response, and adapts to them. Returns the error for the engine if
     /// events are resent.
-    fn note(
-        &mut self,
-        queued: &QueuedRequest,
-        sent: Sent,
-        failures: &[Failure],
-        now: Instant,
-    ) -> Result<(), DeliverError> {
+    fn note(&mut self, ended: &EndedAttempt, failures: &[Failure]) -> Result<(), DeliverError> {
         let judged = |judgement| failures.iter().filter(move |item| item.judgement == judgement);
-        let events = queued.events();
+        let events = ended.queued.events();
         if let Some(first) = judged(Judgement::Refused).next() {
             let count = judged(Judgement::Refused).count() as u64;
             let is_read = self.state.feed.keeps_refused();
@@ -269,42 +250,36 @@ impl<P: BulkPacker> BulkLane<P> {
                 self.state.counters.dropped("refused", count);
             }
             let text = refused_text(count, is_read);
-            self.state.warn_refusal(sent.endpoint, &text, &first.reason, now);
+            self.state.warn_refusal(ended.endpoint, &text, &first.reason, ended.now);
         }
         if judged(Judgement::Later).next().is_some() {
-            self.concurrency.overloaded(sent.started, now);
+            self.concurrency.overloaded(ended.started, ended.now);
         } else {
             let is_large = events >= self.state.settings.batch.events / 2
-                || self.queue.bytes(queued) >= self.state.batcher.limit() / 2;
-            self.concurrency.responded(now - sent.started, is_large);
+                || self.queue.bytes(&ended.queued) >= self.state.batcher.limit() / 2;
+            self.concurrency.responded(ended.now - ended.started, is_large);
         }
         let again = [(Judgement::Blocked, "blocked"), (Judgement::Later, "throttled")];
         for (judgement, kind) in again {
             if let Some(first) = judged(judgement).next() {
                 let count = judged(judgement).count();
                 let text = format!("{count} of {events} events are resent: {}", first.reason);
-                return Err(self.error(sent, kind, &text));
+                return Err(self.error(ended.endpoint, kind, &text));
             }
         }
         Ok(())
     }
 
     /// Handles a whole request that the endpoint refused because of the content or size.
-    fn on_refusal(
-        &mut self,
-        queued: QueuedRequest,
-        sent: Sent,
-        response: &Response,
-        too_large: bool,
-        now: Instant,
-    ) {
-        self.state.dispatcher.mark_healthy(sent.endpoint);
+    fn on_refusal(&mut self, ended: EndedAttempt, response: &Response, too_large: bool) {
+        let EndedAttempt { queued, endpoint, now, .. } = ended;
+        self.state.dispatcher.mark_healthy(endpoint);
         self.state.counters.error("refused");
         if too_large {
             self.state.batcher.shrink(self.queue.bytes(&queued), now);
         }
         let text = refusal(queued.events(), self.state.feed.keeps_refused());
-        self.state.warn_refusal(sent.endpoint, &text, &explain(response), now);
+        self.state.warn_refusal(endpoint, &text, &explain(response), now);
         self.repairs.push_back(queued.repair(Action::Split(reason(response))));
     }
 }
@@ -316,11 +291,12 @@ struct Why {
     text: String,
 }
 
-/// Endpoint and time of a request.
-#[derive(Clone, Copy)]
-struct Sent {
+/// A request whose attempt has ended, with the endpoint and the times of the attempt.
+struct EndedAttempt {
+    queued: QueuedRequest,
     endpoint: usize,
     started: Instant,
+    now: Instant,
 }
 
 /// Describes the outcome of events that were refused individually.
@@ -376,36 +352,36 @@ impl<P: BulkPacker> RequestFlow for BulkLane<P> {
     fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError> {
         let Some(queued) = self.queue.take(attempt.number) else { return Ok(()) };
         let Attempt { endpoint, started, result, answer, .. } = attempt;
-        let sent = Sent { endpoint, started };
+        let ended = EndedAttempt { queued, endpoint, started, now };
         let response = match result {
             Ok(response) => response,
             Err(error) => {
                 self.concurrency.overloaded(started, now);
                 let why = Why { kind: error.kind, text: error.message };
-                return Err(self.failed(queued, sent, why, Pause::Backoff, now));
+                return Err(self.failed(ended, why, Pause::Backoff));
             }
         };
         let why = || Why { kind: kind(response.status), text: explain(&response) };
         match response_class(&response, SystemTime::now()) {
-            ResponseClass::Delivered => self.answered(queued, sent, &response, answer, now),
+            ResponseClass::Delivered => self.answered(ended, &response, answer),
             ResponseClass::Later(wait) => {
                 self.concurrency.overloaded(started, now);
-                let failed = self.failed(queued, sent, why(), wait, now);
+                let failed = self.failed(ended, why(), wait);
                 Err(failed.with_status(response.status))
             }
             ResponseClass::Misconfigured | ResponseClass::UnsupportedFormat => {
                 let pause = Pause::Fixed(self.state.slow_retry());
-                let failed = self.failed(queued, sent, why(), pause, now);
+                let failed = self.failed(ended, why(), pause);
                 Err(failed.with_status(response.status))
             }
             ResponseClass::Refused { too_large } => {
-                if let Some(advice) = P::unreadable(&queued.request, &response.body) {
+                if let Some(advice) = P::unreadable(&ended.queued.request, &response.body) {
                     let pause = Pause::Fixed(self.state.slow_retry());
                     let mut why = why();
                     why.text.push_str(&format!("; {advice}"));
-                    return Err(self.failed(queued, sent, why, pause, now));
+                    return Err(self.failed(ended, why, pause));
                 }
-                self.on_refusal(queued, sent, &response, too_large, now);
+                self.on_refusal(ended, &response, too_large);
                 Ok(())
             }
         }
