@@ -162,7 +162,7 @@ impl RedactConfig {
             Detector::ALL.iter().map(|detector| detector.name().into()).collect();
         names.extend(self.patterns.keys().map(|name| Arc::from(name.as_str())));
         let detectors = Detectors::new(&found, self.regexes()?);
-        Ok(Redact::new(detectors, self.fields.clone(), self.hide()?, names))
+        Ok(Redact { detectors, fields: self.fields.clone(), hide: self.hide()?, names })
     }
 }
 

@@ -67,15 +67,6 @@ impl Map for Redact {
 }
 
 impl Redact {
-    fn new(
-        detectors: Detectors,
-        fields: Option<Vec<String>>,
-        hide: Hide,
-        names: Vec<Arc<str>>,
-    ) -> Redact {
-        Redact { detectors, fields, hide, names }
-    }
-
     /// Returns the columns to search.
     fn columns<'b>(&self, batch: &'b Batch) -> impl Iterator<Item = &'b Column> {
         let is_chosen =
