@@ -25,7 +25,6 @@ use millstream_model::{
     BuildError, Leftover, OptionError, Polled, Remainder, SinkIndex, SinkSet, Source, SourceCx,
     SourceOpen,
 };
-use partition::Phase;
 use reading::Again;
 use rereads::Rereader;
 use shared::Shared;
@@ -205,9 +204,4 @@ impl Drop for KafkaSource {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Returns whether records of a partition may still be settled.
-fn is_live(phase: Phase) -> bool {
-    phase != Phase::Closed
 }

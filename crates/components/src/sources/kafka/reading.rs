@@ -4,7 +4,7 @@ use super::fill::Fill;
 use super::inbox::{Chunk, Part};
 use super::partition::{Partition, Phase};
 use super::rereads::Request;
-use super::{KafkaSource, PAUSE, is_live};
+use super::{KafkaSource, PAUSE};
 use millstream_kafka::FetchedRecord;
 use millstream_model::{Polled, Reread, SinkSet, SourceCx};
 use std::collections::VecDeque;
@@ -227,8 +227,8 @@ impl KafkaSource {
     /// Takes the ranges to reread, and requests the next one.
     pub(super) fn take_rereads(&mut self, cx: &SourceCx<'_>) {
         self.again.waiting.extend(cx.ledger.take_rereads());
-        let is_dead = |active: &Active| !is_live(active.partition.state.lock().phase);
-        if self.again.active.as_ref().is_some_and(is_dead) {
+        let is_closed = |active: &Active| active.partition.state.lock().phase == Phase::Closed;
+        if self.again.active.as_ref().is_some_and(is_closed) {
             self.again.active = None;
             self.shared.rereads.clear();
         }
