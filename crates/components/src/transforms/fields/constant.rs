@@ -98,16 +98,13 @@ pub enum Value {
 impl Value {
     /// Converts a configured value.
     pub fn new(value: &SetConfig) -> Value {
-        match value {
-            SetConfig::Bool(value) => Value::same(&Constant::Bool(*value)),
-            SetConfig::Int(value) => Value::same(&Constant::Int(*value)),
-            SetConfig::Float(value) => Value::same(&Constant::Float(*value)),
-            SetConfig::Text(template) => Value::Template(template.0.clone()),
-        }
-    }
-
-    fn same(value: &Constant) -> Value {
-        let (kind, text) = written(value);
+        let constant = match value {
+            SetConfig::Bool(value) => Constant::Bool(*value),
+            SetConfig::Int(value) => Constant::Int(*value),
+            SetConfig::Float(value) => Constant::Float(*value),
+            SetConfig::Text(template) => return Value::Template(template.0.clone()),
+        };
+        let (kind, text) = written(&constant);
         Value::Same(kind, text)
     }
 

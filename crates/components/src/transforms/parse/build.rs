@@ -159,18 +159,15 @@ impl Builder<'_> {
     fn delimited_config(&self) -> Result<DelimitedConfig, OptionError> {
         let config = self.0;
         let (delimiter, fields) = (self.delimiter(), self.columns()?);
-        let unequal = |strict: Option<bool>| match strict {
-            Some(true) => Unequal::Fail,
-            _ => Unequal::Ignore,
-        };
+        let unequal = if config.strict == Some(true) { Unequal::Fail } else { Unequal::Ignore };
         Ok(DelimitedConfig {
             delimiter,
             quote: self.single_quote(if config.format == Format::Tsv { b"" } else { b"\"" })?,
             escapes: config.escapes.unwrap_or(false),
             null_values: self.null_values(),
             fields,
-            on_extra: unequal(config.strict),
-            on_missing: unequal(config.strict),
+            on_extra: unequal,
+            on_missing: unequal,
             trim: config.trim.unwrap_or(false),
         })
     }
