@@ -219,32 +219,29 @@ impl ElasticsearchConfig {
 
     fn check_documents(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         if self.data_stream.is_some() && self.op_type == OpType::Index {
             let text = "cannot be used with a data stream, which accepts only new documents; use \
                         create";
-            errors.push(OptionError::new("/op_type", text));
+            error("/op_type", text);
         }
         if !self.encoding.codec.is_json() {
-            let text = "does not produce JSON documents; use json or raw_json";
-            errors.push(OptionError::new("/encoding/codec", text));
+            error("/encoding/codec", "does not produce JSON documents; use json or raw_json");
         }
         if self.encoding.timestamp == TimestampFormat::Unix {
             let text = "is wrong because Elasticsearch reads a number as milliseconds; use unix_ms \
                         or rfc3339";
-            errors.push(OptionError::new("/encoding/timestamp", text));
+            error("/encoding/timestamp", text);
         }
         if matches!(self.compression, Algorithm::Snappy | Algorithm::Lz4) {
             let text = "is not supported by Elasticsearch; use gzip, zlib, zstd or none";
-            errors.push(OptionError::new("/compression", text));
+            error("/compression", text);
         }
         if self.timestamp_key.is_empty() || self.timestamp_key == "message" {
-            errors.push(OptionError::new(
-                "/timestamp_key",
-                "is not a key; use, for example, @timestamp",
-            ));
+            error("/timestamp_key", "is not a key; use, for example, @timestamp");
         }
         if self.indexes_max == 0 {
-            errors.push(OptionError::new("/indexes_max", "allows no index; use at least 1"));
+            error("/indexes_max", "allows no index; use at least 1");
         }
         errors
     }

@@ -47,17 +47,12 @@ impl BatchOptions {
     /// Returns the errors in these options, under the `batch` option of the component.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         if self.bytes.0 > BATCH_BYTES_MAX {
-            errors.push(OptionError::new(
-                "/batch/bytes",
-                "exceeds the largest possible batch; use at most 16MiB",
-            ));
+            error("/batch/bytes", "exceeds the largest possible batch; use at most 16MiB");
         }
         if self.events == 0 {
-            errors.push(OptionError::new(
-                "/batch/events",
-                "must allow at least one event per request; use at least 1",
-            ));
+            error("/batch/events", "must allow at least one event per request; use at least 1");
         }
         errors
     }
@@ -98,14 +93,12 @@ impl RequestOptions {
     /// Returns the errors in these options, under the `request` option of the component.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         if !(1..=64).contains(&self.concurrency) {
-            errors.push(OptionError::new("/request/concurrency", "is out of range; use 1 to 64"));
+            error("/request/concurrency", "is out of range; use 1 to 64");
         }
         if self.rate_max.is_some_and(|rate| !rate.is_finite() || rate < 0.001) {
-            errors.push(OptionError::new(
-                "/request/rate_max",
-                "is not a rate; use requests per second, such as 5",
-            ));
+            error("/request/rate_max", "is not a rate; use requests per second, such as 5");
         }
         errors
     }

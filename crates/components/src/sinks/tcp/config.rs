@@ -165,21 +165,16 @@ impl TcpConfig {
     }
 
     fn check_batches(&self, errors: &mut Vec<OptionError>) {
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         let is_length = self.framing == Framing::Length;
         if self.acknowledgements && !is_length {
-            errors.push(OptionError::new(
-                "/acknowledgements",
-                "requires frames; use `framing: length`",
-            ));
+            error("/acknowledgements", "requires frames; use `framing: length`");
         }
         if self.compression != Algorithm::None && !is_length {
-            errors.push(OptionError::new("/compression", "requires frames; use `framing: length`"));
+            error("/compression", "requires frames; use `framing: length`");
         }
         if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
-            errors.push(OptionError::new(
-                "/framing",
-                "cannot be used with `msgpack`; use `framing: length`",
-            ));
+            error("/framing", "cannot be used with `msgpack`; use `framing: length`");
         }
         if let Some(Err(what)) =
             self.compression_level.map(|level| self.compression.check_level(level))

@@ -227,20 +227,15 @@ impl LineFilterConfig {
     /// Returns the errors in the filter.
     fn errors(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
+        let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
         if self.contains.is_empty() && self.regex.is_empty() {
-            errors.push(OptionError::new("", "is empty; add contains: or regex:"));
+            error("", "is empty; add contains: or regex:");
         }
         if self.contains.iter().any(|text| text.contains('\n')) {
-            errors.push(OptionError::new(
-                "/contains",
-                "a string with a line end matches no line; use one string per line",
-            ));
+            error("/contains", "a string with a line end matches no line; use one string per line");
         }
         if self.contains.iter().any(String::is_empty) {
-            errors.push(OptionError::new(
-                "/contains",
-                "an empty string matches every line; use a longer string",
-            ));
+            error("/contains", "an empty string matches every line; use a longer string");
         }
         errors
     }
