@@ -237,7 +237,10 @@ impl Files {
         self.open
             .iter_mut()
             .try_for_each(|(path, writer)| writer.sync().map_err(|error| at(path, error)))?;
-        self.known = self.open.iter().map(|(path, writer)| (path, writer.synced.clone())).collect();
+        self.known = SyncedFiles::default();
+        for (path, writer) in &self.open {
+            self.known.insert(path, writer.synced.clone());
+        }
         (self.is_kept, self.needs_sync) = (true, false);
         Ok(self.state())
     }

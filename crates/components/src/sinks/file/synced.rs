@@ -128,14 +128,6 @@ impl SyncedFiles {
     }
 }
 
-impl<'a> FromIterator<(&'a Arc<str>, Synced)> for SyncedFiles {
-    fn from_iter<T: IntoIterator<Item = (&'a Arc<str>, Synced)>>(files: T) -> SyncedFiles {
-        let mut known = SyncedFiles::default();
-        files.into_iter().for_each(|(path, synced)| known.insert(path, synced));
-        known
-    }
-}
-
 /// Renames a file that another program left incomplete, without changing it.
 fn set_aside(path: &Path) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
