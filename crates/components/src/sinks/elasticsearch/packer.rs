@@ -49,19 +49,7 @@ impl Packer for DocumentPacker {
             }
             (events, bytes) = (events + 1, bytes + length);
         }
-        if events == 0 || events >= payload.events {
-            return None;
-        }
-        let (before, behind) = split_parts(&payload.parts, bytes);
-        let rest = EncodedPayload {
-            parts: behind,
-            events: payload.events - events,
-            bytes: payload.bytes.saturating_sub(bytes),
-            ..payload.clone()
-        };
-        let first =
-            EncodedPayload { parts: before, events, bytes, continues: true, ..payload.clone() };
-        Some((first, rest))
+        (events > 0 && events < payload.events).then(|| payload.split(events, bytes))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {

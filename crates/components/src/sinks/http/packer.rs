@@ -170,19 +170,9 @@ impl Packer for HttpPacker {
         if front.units == 0 || front.events >= payload.events {
             return None;
         }
-        let (before, behind) = split_parts(&payload.parts, front.bytes);
-        let rest = EncodedPayload {
-            parts: behind,
-            events: payload.events - front.events,
-            bytes: payload.bytes.saturating_sub(front.bytes),
-            units_before: payload.units_before + front.units,
-            ..payload.clone()
-        };
-        let Front { events, bytes, .. } = front;
-        Some((
-            EncodedPayload { parts: before, events, bytes, continues: true, ..payload.clone() },
-            rest,
-        ))
+        let (first, rest) = payload.split(front.events, front.bytes);
+        let units_before = payload.units_before + front.units;
+        Some((first, EncodedPayload { units_before, ..rest }))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {

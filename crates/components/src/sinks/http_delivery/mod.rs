@@ -78,6 +78,22 @@ pub struct EncodedPayload {
     pub continues: bool,
 }
 
+impl EncodedPayload {
+    /// Splits the payload after this number of events and bytes.
+    pub fn split(&self, events: u64, bytes: u64) -> (EncodedPayload, EncodedPayload) {
+        let (before, behind) = split_parts(&self.parts, bytes);
+        let first =
+            EncodedPayload { parts: before, events, bytes, continues: true, ..self.clone() };
+        let rest = EncodedPayload {
+            parts: behind,
+            events: self.events - events,
+            bytes: self.bytes.saturating_sub(bytes),
+            ..self.clone()
+        };
+        (first, rest)
+    }
+}
+
 /// The remaining capacity of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
