@@ -20,7 +20,7 @@ use crate::util::condition::Condition;
 use crate::util::message::MESSAGE;
 use figures::Figures;
 use input::Input;
-use millstream_jvm::{Answer, CallError, FailureReason, Operator};
+use millstream_jvm::{CallError, FailureReason, Operator};
 use millstream_model::snapshot::TaskSnapshot;
 use millstream_model::{Batch, ComponentError, Now, Offload, Outputs};
 use millstream_recorder::schema::EventKind;
@@ -92,7 +92,8 @@ impl JvmOperator {
         match answer {
             Ok(answer) => {
                 let names = input.names;
-                self.take(batch, &names, rows.len(), answer, out)
+                out.counters.dropped(DROPPED, answer.dropped.len() as u64);
+                self.settle(answer::apply(batch, &names, answer), rows.len(), out);
             }
             Err(error) => self.fail(batch, &rows, &error, out),
         }
@@ -108,17 +109,8 @@ impl JvmOperator {
         selected.filter(is_chosen).collect()
     }
 
-    /// Applies the response of a call with this many events.
-    fn take(
-        &self,
-        batch: Batch,
-        names: &[Arc<str>],
-        events: usize,
-        answer: Answer,
-        out: &mut Outputs,
-    ) {
-        out.counters.dropped(DROPPED, answer.dropped.len() as u64);
-        let changed = answer::apply(batch, names, answer);
+    /// Sends the batch after a call with this number of events.
+    fn settle(&self, changed: answer::Changed, events: usize, out: &mut Outputs) {
         let mut failed = Failed::default();
         failed.examined(events);
         for (row, failure) in changed.failed {
