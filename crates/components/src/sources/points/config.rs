@@ -1,7 +1,6 @@
 //! Options that all metric point sources share, and the construction of these sources.
 
 use super::flusher::Flusher;
-use super::metric_emitter::MetricEmitter;
 use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
 use super::round_counts::RoundCounts;
@@ -312,20 +311,11 @@ impl PointOptions {
         let handlers = swap_slots.iter().map(point_handler).collect();
         let period = self.period(kind);
         let store = Store::new(self.receivers, self.idle_max(period), seed);
-        let metric_emitter = MetricEmitter::new(&open)?;
         open.counters.register_drop_reasons(&["kernel", "truncated"]);
         open.counters.set_series(0);
         let receiving = receiver.start(&open.info.id, handlers).map_err(BuildError::Thread)?;
         let summaries = (!self.has_sketches()).then_some(summaries);
-        Ok(Box::new(Flusher::new(
-            open.info.id.clone(),
-            receiving,
-            swap_slots,
-            store,
-            period,
-            summaries,
-            metric_emitter,
-        )))
+        Ok(Box::new(Flusher::new(&open, receiving, swap_slots, store, period, summaries)?))
     }
 
     /// Returns the number of periods without points after which a series is removed.

@@ -13,7 +13,9 @@ use super::sockets::report;
 use super::swap_slot::SwapSlot;
 use crate::util::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{Batch, Counters, EngineTime, Now, Polled, Source, SourceCx};
+use millstream_model::{
+    Batch, BuildError, Counters, EngineTime, Now, Polled, Source, SourceCx, SourceOpen,
+};
 use millstream_receiver::{Receiving, Stats};
 use millstream_recorder::record;
 use millstream_recorder::recorder::{self, Timer};
@@ -132,19 +134,21 @@ pub struct Flusher {
 impl Flusher {
     /// Creates a source that flushes the receivers in periods of `length`, a whole number of
     /// seconds. Distributions are emitted as `summaries`, or as a whole if there are none.
+    ///
+    /// # Errors
+    /// Returns an error if the system provides no random numbers.
     pub fn new(
-        id: String,
+        open: &SourceOpen,
         receiving: Receiving,
         swap_slots: Vec<Arc<SwapSlot>>,
         store: Store,
         length: Duration,
         summaries: Option<Summaries>,
-        metric_emitter: MetricEmitter,
-    ) -> Flusher {
+    ) -> Result<Flusher, BuildError> {
         let receiver =
             |swap_slot| ReceiverState { swap_slot, spare: Generation::default(), generation: None };
-        Flusher {
-            id,
+        Ok(Flusher {
+            id: open.info.id.clone(),
             receiving,
             last_stats: Stats::default(),
             stats_read: EngineTime::ZERO,
@@ -157,11 +161,11 @@ impl Flusher {
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
             ending: Ending::No,
-            metric_emitter,
+            metric_emitter: MetricEmitter::new(open)?,
             log_events: LogEventRows::default(),
             emitted_log_events: false,
             flush: Flush::default(),
-        }
+        })
     }
 
     /// Waits for the end of the period, or starts the final one.
