@@ -133,13 +133,9 @@ impl<P: BulkPacker> BulkLane<P> {
         if self.state.pack_task.idle().is_none() {
             return;
         }
-        let Some((request, action, repaired)) = self.repairs.pop_front().map(Repair::begin) else {
-            return;
-        };
+        let Some(repair) = self.repairs.pop_front() else { return };
         let is_read = self.state.feed.keeps_refused();
-        self.state
-            .pack_task
-            .begin(move |packer| jobs::repair(packer, request, action, repaired, is_read));
+        self.state.pack_task.begin(move |packer| jobs::repair(packer, repair, is_read));
     }
 
     /// Passes the next batch to the packer, if the batch is due and no other batch waits to be

@@ -1,7 +1,7 @@
 //! The packer's work for an unordered lane, on a blocking thread.
 
 use super::BulkPacker;
-use super::queue::{Action, Division, Repaired};
+use super::queue::{Action, Division, Repair, Repaired};
 use crate::sinks::http_delivery::{EncodedPayload, Record, RefusedEvent, Request};
 use tokio::time::Instant;
 
@@ -29,13 +29,8 @@ pub fn pack(packer: &mut impl BulkPacker, payloads: Vec<EncodedPayload>, number:
 }
 
 /// Repairs a request. `is_read` says whether a component reads refused events.
-pub fn repair<P: BulkPacker>(
-    packer: &mut P,
-    request: Request,
-    action: Action,
-    repaired: Repaired,
-    is_read: bool,
-) -> Packed {
+pub fn repair<P: BulkPacker>(packer: &mut P, repair: Repair, is_read: bool) -> Packed {
+    let (request, action, repaired) = repair.begin();
     match action {
         Action::Split(reason) => split(packer, request, repaired, reason, is_read),
         Action::Divide(division) => divide(packer, &request, repaired, division),
