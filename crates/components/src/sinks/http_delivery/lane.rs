@@ -70,14 +70,8 @@ enum Cause {
     /// The content was refused, so the request is split. `is_read` says whether a component reads
     /// refused events.
     Content { refusal: Refusal, is_read: bool },
-    /// The format was refused, so the request is converted.
-    Format(FormatError),
-}
-
-/// An endpoint's response to a request format that it does not support.
-struct FormatError {
-    endpoint: usize,
-    text: String,
+    /// The format was refused by this endpoint with this response, so the request is converted.
+    Format { endpoint: usize, text: String },
 }
 
 impl<P: Packer> RequestLane<P> {
@@ -119,7 +113,7 @@ impl<P: Packer> RequestLane<P> {
         let events = request.events.clone();
         let job = match &cause {
             Cause::Content { refusal, is_read } => Job::Split(request, refusal.clone(), *is_read),
-            Cause::Format(_) => Job::Convert(request),
+            Cause::Format { .. } => Job::Convert(request),
         };
         batch.repair = Some(Repair::Running { id, events, in_doubt, cause });
         self.state.pack_task.begin(|packer| run(packer, job));
@@ -219,13 +213,10 @@ impl<P: Packer> RequestLane<P> {
             requests.push_front(QueuedRequest { id, request, in_doubt });
         }
         match cause {
-            Cause::Format(FormatError { endpoint, text }) if !other => Err(self.failed(
-                endpoint,
-                "refused",
-                &text,
-                Pause::Fixed(self.state.slow_retry()),
-                now,
-            )),
+            Cause::Format { endpoint, text } if !other => {
+                let pause = Pause::Fixed(self.state.slow_retry());
+                Err(self.failed(endpoint, "refused", &text, pause, now))
+            }
             _ => Ok(()),
         }
     }
@@ -296,8 +287,7 @@ impl<P: Packer> RequestLane<P> {
     fn unsupported_format(&mut self, endpoint: usize, text: String) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(queued) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
-        let cause = Cause::Format(FormatError { endpoint, text });
-        batch.repair = Some(Repair::Waiting(queued, cause));
+        batch.repair = Some(Repair::Waiting(queued, Cause::Format { endpoint, text }));
     }
 }
 
@@ -360,13 +350,8 @@ impl<P: Packer> RequestFlow for RequestLane<P> {
                 return Err(failed.with_status(response.status));
             }
             ResponseClass::Misconfigured => {
-                let failed = self.failed(
-                    endpoint,
-                    kind,
-                    &text(),
-                    Pause::Fixed(self.state.slow_retry()),
-                    now,
-                );
+                let pause = Pause::Fixed(self.state.slow_retry());
+                let failed = self.failed(endpoint, kind, &text(), pause, now);
                 return Err(failed.with_status(response.status));
             }
             ResponseClass::Refused { too_large } => {
