@@ -43,6 +43,7 @@ const PLACEHOLDER: &[u8] = b"{}";
 const REASON_BYTES_MAX: usize = 500;
 
 /// Reads the response to a bulk request.
+#[derive(Default)]
 pub struct BulkAnswer {
     /// Number of events in the request.
     expected: u32,
@@ -222,13 +223,8 @@ impl Splitter {
 impl BulkAnswer {
     /// Creates a reader for the response to a request with this many events.
     pub fn new(expected: u64) -> BulkAnswer {
-        BulkAnswer {
-            expected: expected as u32,
-            items: 0,
-            failures: Vec::new(),
-            splitter: Splitter::new(expected as u32),
-            error: None,
-        }
+        let expected = expected as u32;
+        BulkAnswer { expected, splitter: Splitter::new(expected), ..BulkAnswer::default() }
     }
 }
 

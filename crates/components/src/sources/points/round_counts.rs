@@ -13,6 +13,7 @@ const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 const LOGGED_BYTES_MAX: usize = 100;
 
 /// The counts of one round of receives.
+#[derive(Default)]
 pub struct RoundCounts {
     source: String,
     counters: Arc<Counters>,
@@ -34,18 +35,7 @@ pub struct RoundCounts {
 impl RoundCounts {
     /// Creates zero counts. `source` is the id of the component.
     pub fn new(source: String, counters: Arc<Counters>) -> RoundCounts {
-        RoundCounts {
-            source,
-            counters,
-            points: 0,
-            log_events_lost: 0,
-            rejected: [0; Fault::ALL.len()],
-            notes: [0; Note::ALL.len()],
-            has_some: false,
-            logged: Vec::new(),
-            logged_at: [None; Fault::ALL.len()],
-            arrived: 0,
-        }
+        RoundCounts { source, counters, ..RoundCounts::default() }
     }
 
     /// Counts a rejected point or line.
