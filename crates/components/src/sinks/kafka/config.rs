@@ -75,6 +75,12 @@ impl KafkaConfig {
         let default = if is_in_record { "" } else { ID_HEADER };
         Some(self.id_header.as_deref().unwrap_or(default)).filter(|name| !name.is_empty())
     }
+
+    /// Returns the configured partitioner, or its default.
+    pub fn partitioner(&self) -> Partitioner {
+        let default = if self.key.is_some() { Partitioner::Murmur2 } else { Partitioner::Origin };
+        self.partitioner.unwrap_or(default)
+    }
 }
 
 fn default_topics_max() -> usize {
@@ -129,12 +135,4 @@ pub enum Compression {
     Lz4,
     /// Zstandard.
     Zstd,
-}
-
-impl KafkaConfig {
-    /// Returns the configured partitioner, or its default.
-    pub fn partitioner(&self) -> Partitioner {
-        let default = if self.key.is_some() { Partitioner::Murmur2 } else { Partitioner::Origin };
-        self.partitioner.unwrap_or(default)
-    }
 }

@@ -282,6 +282,27 @@ impl KafkaEncoder {
         let ends = rows.iter().map(end).collect();
         Key::Each(bytes, ends)
     }
+
+    /// Encodes events as records.
+    fn lines(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<Vec<Run>, ComponentError> {
+        let (parts, records) = self.records(batch, cx)?;
+        let (mut runs, mut done) = (Vec::new(), 0);
+        for segment in batch.segments.iter() {
+            let range = batch.runs(segment.first_row, segment.first_row + segment.rows);
+            let rows: Vec<usize> = range.flat_map(|(begin, end)| begin..end).collect();
+            self.runs(batch, segment, &rows, &records[done..done + rows.len()], &mut runs);
+            done += rows.len();
+        }
+        parts.into_iter().for_each(|part| payload.push(part));
+        // Count the bytes that are sent, not the whole read block.
+        payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
+        Ok(runs)
+    }
 }
 
 impl Encoder for KafkaEncoder {
@@ -306,29 +327,6 @@ impl Encoder for KafkaEncoder {
         let codec = self.config.encoding.codec;
         payload.routing = Some(Arc::new(EncodedShipment { shipment, codec, _paid: Some(paid) }));
         Ok(())
-    }
-}
-
-impl KafkaEncoder {
-    /// Encodes events as records.
-    fn lines(
-        &mut self,
-        batch: &Batch,
-        payload: &mut Payload,
-        cx: &mut EncodeCx<'_>,
-    ) -> Result<Vec<Run>, ComponentError> {
-        let (parts, records) = self.records(batch, cx)?;
-        let (mut runs, mut done) = (Vec::new(), 0);
-        for segment in batch.segments.iter() {
-            let range = batch.runs(segment.first_row, segment.first_row + segment.rows);
-            let rows: Vec<usize> = range.flat_map(|(begin, end)| begin..end).collect();
-            self.runs(batch, segment, &rows, &records[done..done + rows.len()], &mut runs);
-            done += rows.len();
-        }
-        parts.into_iter().for_each(|part| payload.push(part));
-        // Count the bytes that are sent, not the whole read block.
-        payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
-        Ok(runs)
     }
 }
 

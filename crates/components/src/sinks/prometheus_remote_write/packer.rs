@@ -301,6 +301,19 @@ impl RemotePacker {
         self.counters.noted("label_conflict", self.accumulator.take_joined());
         log_conflicts(&self.sink, self.accumulator.take_conflicts());
     }
+
+    fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
+        let was_full = self.refused_series.is_full();
+        self.refused_series.note_alone(sample, reason, packed_ms);
+        if self.refused_series.is_full() && !was_full {
+            log::warn!(
+                "sink {}: the endpoint refuses more than {SERIES_MAX} series, which is the number \
+                 that the sink can track; requests that contain other refused series are split \
+                 repeatedly, and valid samples in them are rejected",
+                self.sink
+            );
+        }
+    }
 }
 
 /// Why an event is refused.
@@ -366,21 +379,6 @@ fn record(kept: &Kept, event: u32) -> Record {
         row = after;
     }
     Record::default()
-}
-
-impl RemotePacker {
-    fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
-        let was_full = self.refused_series.is_full();
-        self.refused_series.note_alone(sample, reason, packed_ms);
-        if self.refused_series.is_full() && !was_full {
-            log::warn!(
-                "sink {}: the endpoint refuses more than {SERIES_MAX} series, which is the number \
-                 that the sink can track; requests that contain other refused series are split \
-                 repeatedly, and valid samples in them are rejected",
-                self.sink
-            );
-        }
-    }
 }
 
 impl Packer for RemotePacker {

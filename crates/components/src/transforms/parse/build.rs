@@ -432,6 +432,29 @@ impl ParseConfig {
             .flat_map(|(pointer, time)| errors_of_time(&time, &pointer))
             .collect()
     }
+
+    /// Returns the error for a header that is configured together with a field other than the line,
+    /// because only lines have a header.
+    fn header_of_field(&self) -> Option<OptionError> {
+        let is_line = matches!(Source::of(&self.field), Source::Message | Source::Line);
+        let configs = self.format_configs();
+        let has_header =
+            |config: &FormatConfig| config.header.is_some_and(|header| header != Header::None);
+        let (pointer, _) = configs.iter().find(|(_, config)| !is_line && has_header(config))?;
+        let message =
+            "reads column names from lines, not from a field; remove `field`, or list `fields`";
+        Some(OptionError::new(format!("{pointer}/header"), message))
+    }
+
+    /// Returns the errors of options that require `format` if it is missing.
+    fn without_format(&self) -> Vec<OptionError> {
+        let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
+        let message = "needs a format; remove it, or use, for example, format: json";
+        keys.into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(key, _)| OptionError::new(key, message))
+            .collect()
+    }
 }
 
 fn errors_of_time(time: &TimeConfig, pointer: &str) -> Vec<OptionError> {
@@ -470,31 +493,6 @@ fn own_time_field(
 
 fn reader(spec: TimeSpec, pointer: &str) -> Result<TimeReader, OptionError> {
     spec.reader().map_err(|(key, message)| OptionError::new(format!("{pointer}{key}"), message))
-}
-
-impl ParseConfig {
-    /// Returns the error for a header that is configured together with a field other than the line,
-    /// because only lines have a header.
-    fn header_of_field(&self) -> Option<OptionError> {
-        let is_line = matches!(Source::of(&self.field), Source::Message | Source::Line);
-        let configs = self.format_configs();
-        let has_header =
-            |config: &FormatConfig| config.header.is_some_and(|header| header != Header::None);
-        let (pointer, _) = configs.iter().find(|(_, config)| !is_line && has_header(config))?;
-        let message =
-            "reads column names from lines, not from a field; remove `field`, or list `fields`";
-        Some(OptionError::new(format!("{pointer}/header"), message))
-    }
-
-    /// Returns the errors of options that require `format` if it is missing.
-    fn without_format(&self) -> Vec<OptionError> {
-        let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
-        let message = "needs a format; remove it, or use, for example, format: json";
-        keys.into_iter()
-            .filter(|(_, given)| *given)
-            .map(|(key, _)| OptionError::new(key, message))
-            .collect()
-    }
 }
 
 impl Component for ParseConfig {
