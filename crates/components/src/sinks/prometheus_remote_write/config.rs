@@ -149,20 +149,18 @@ impl Component for PrometheusRemoteWriteConfig {
 
 impl SinkComponent for PrometheusRemoteWriteConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
-        let (series, (targets, _)) = (self.series(), targets(self.uri.as_deref(), &self.endpoints));
-        let (options, encoding) =
-            (series.build(), Encoding::new(series.distributions(), Some(self.spread)));
-        let limits = Limits {
-            events: self.batch.events,
-            bytes: self.batch.bytes.0 as usize,
-            protocol: self.protocol,
-        };
+        let series = self.series();
+        let (targets, _) = targets(self.uri.as_deref(), &self.endpoints);
         let settings = Settings::new(targets, self.access(), self.batch, self.request);
         Ok(Arc::new(PrometheusRemoteWrite {
-            encoding,
+            encoding: Encoding::new(series.distributions(), Some(self.spread)),
             settings: Arc::new(settings),
-            options,
-            limits,
+            options: series.build(),
+            limits: Limits {
+                events: self.batch.events,
+                bytes: self.batch.bytes.0 as usize,
+                protocol: self.protocol,
+            },
         }))
     }
 }
