@@ -29,23 +29,8 @@ const CUMULATIVE: Range<usize> = 17..27;
 const DISTRIBUTION: Range<usize> = 27..39;
 
 /// Field names.
-struct Names {
-    name: Arc<str>,
-    tags: Arc<str>,
-    kind: Arc<str>,
-    value: Arc<str>,
-    temporality: Arc<str>,
-    interval: Arc<str>,
-}
-
-static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
-    name: "name".into(),
-    tags: "tags".into(),
-    kind: "type".into(),
-    value: "value".into(),
-    temporality: "temporality".into(),
-    interval: "interval".into(),
-});
+static NAMES: LazyLock<[Arc<str>; 6]> =
+    LazyLock::new(|| ["name", "tags", "type", "value", "temporality", "interval"].map(Arc::from));
 
 /// The remaining events of a series that did not fit into the block.
 pub struct Rest {
@@ -319,15 +304,14 @@ impl MetricRows {
     /// Builds the batch. `batch` adds its segments.
     pub fn finish_with(self, batch: impl FnOnce(BatchBuilder, Bytes) -> Batch) -> Batch {
         let rows = self.names.len();
-        let column = |name: &Arc<str>, cells| Column::new(name.clone(), cells, Bytes::new());
-        let words = |name: &Arc<str>, cells| Column::new(name.clone(), cells, WORDS);
+        let [name, tags, kind, value, temporality, interval] = NAMES.clone();
         let mut columns = vec![
-            column(&NAMES.name, self.names),
-            column(&NAMES.tags, self.tags),
-            words(&NAMES.kind, self.kinds),
-            column(&NAMES.value, self.values),
-            words(&NAMES.temporality, self.temporalities),
-            Column::new(NAMES.interval.clone(), self.intervals, self.interval_text),
+            Column::new(name, self.names, Bytes::new()),
+            Column::new(tags, self.tags, Bytes::new()),
+            Column::new(kind, self.kinds, WORDS),
+            Column::new(value, self.values, Bytes::new()),
+            Column::new(temporality, self.temporalities, WORDS),
+            Column::new(interval, self.intervals, self.interval_text),
         ];
         columns.extend(self.log_columns.finish(rows));
         let mut batch = batch(self.rows, self.block.freeze(self.used));
