@@ -3,7 +3,6 @@
 use super::{Blackhole, Reporter};
 use crate::component::{Component, SinkComponent};
 use millstream_model::{BuildError, Interval, Sink};
-use parking_lot::{Condvar, Mutex};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,13 +20,8 @@ impl Component for BlackholeConfig {}
 
 impl SinkComponent for BlackholeConfig {
     fn build(&self) -> Result<Arc<dyn Sink>, BuildError> {
-        let reporter = |interval: Interval| {
-            Arc::new(Reporter {
-                interval: interval.0,
-                state: Mutex::default(),
-                changed: Condvar::new(),
-            })
-        };
+        let reporter =
+            |interval: Interval| Arc::new(Reporter { interval: interval.0, ..Reporter::default() });
         Ok(Arc::new(Blackhole { reporter: self.report.map(reporter) }))
     }
 }

@@ -52,6 +52,7 @@ impl Lane for Nowhere {
 }
 
 /// Prints the rate once per interval, and the total at shutdown.
+#[derive(Default)]
 struct Reporter {
     interval: Duration,
     state: Mutex<State>,

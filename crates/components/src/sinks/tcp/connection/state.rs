@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 const REASON_CHARS_MAX: usize = 200;
 
 /// State shared by the lane and the task.
+#[derive(Default)]
 pub struct Shared {
     state: Mutex<State>,
     /// Wakes the lane when the status may have changed.
@@ -73,12 +74,7 @@ impl Shared {
         let settled = frames.first().map_or(last, |frame| frame.number - 1);
         let state =
             State { queue: frames.into(), begun: last, last_sent, settled, ..State::default() };
-        Shared {
-            state: Mutex::new(state),
-            changed: Notify::new(),
-            work: Notify::new(),
-            work_to_watch: Notify::new(),
-        }
+        Shared { state: Mutex::new(state), ..Shared::default() }
     }
 
     /// Queues a frame.
