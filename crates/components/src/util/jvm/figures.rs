@@ -7,7 +7,7 @@ use super::heap::{self, Collections};
 use super::java::Java;
 use millstream_jvm::{Jvm, JvmProcess, JvmProcessSnapshot, JvmSnapshot, JvmStats, ProcessState};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Interval between two reads of the statistics.
@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 static JVMS: Mutex<BTreeMap<Option<String>, JvmSnapshot>> = Mutex::new(BTreeMap::new());
 
 /// The JVMs whose statistics a thread reads.
-static WATCHED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());
+static WATCHED: Mutex<BTreeSet<Option<String>>> = Mutex::new(BTreeSet::new());
 
 /// Additional functions that are called once per interval.
 static LOOKS: Mutex<Vec<Look>> = Mutex::new(Vec::new());
@@ -69,10 +69,10 @@ pub fn watch(java: &Java, look: Look) {
         looks.push(look);
     }
     drop(looks);
-    if is_watched(java) {
+    let process = java.process().map(str::to_owned);
+    if !WATCHED.lock().insert(process.clone()) {
         return;
     }
-    let process = java.process().map(str::to_owned);
     let inside = match java {
         Java::Inside(jvm) => Some(jvm.clone()),
         Java::Process(_) => None,
@@ -85,17 +85,6 @@ pub fn watch(java: &Java, look: Look) {
     if let Err(error) = thread.spawn(move || look_while_used(process, inside)) {
         log::warn!("cannot start reading JVM statistics: {error}");
     }
-}
-
-/// Returns whether a thread already watches the JVM, and marks the JVM as watched.
-fn is_watched(java: &Java) -> bool {
-    let process = java.process().map(str::to_owned);
-    let mut watched = WATCHED.lock();
-    let is_watched = watched.contains(&process);
-    if !is_watched {
-        watched.push(process);
-    }
-    is_watched
 }
 
 /// Returns the JVM inside the agent, or the JVM of a separate process while the process is used.
@@ -115,7 +104,8 @@ fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
             // Another process with this name may have started meanwhile.
             if find().is_none() {
                 JVMS.lock().remove(&process);
-                return watched.retain(|watched| *watched != process);
+                watched.remove(&process);
+                return;
             }
             continue;
         };
