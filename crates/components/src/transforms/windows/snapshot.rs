@@ -178,7 +178,7 @@ pub struct Frame(pub Vec<u8>);
 
 impl Frame {
     pub fn definition(&mut self, number: u32, definition: &Definition) {
-        self.letter(b'D');
+        self.0.push(b'D');
         self.0.extend_from_slice(&number.to_le_bytes());
         let text = serde_json::to_vec(definition).unwrap_or_default();
         self.0.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -219,16 +219,12 @@ impl Frame {
     }
 
     pub fn result(&mut self, result: &Outcome) {
-        self.letter(b'R');
+        self.0.push(b'R');
         result.write(&mut self.0);
     }
 
-    fn letter(&mut self, letter: u8) {
-        self.0.push(letter);
-    }
-
     fn numbered(&mut self, letter: u8, number: u64) {
-        self.letter(letter);
+        self.0.push(letter);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 }
