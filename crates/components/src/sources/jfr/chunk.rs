@@ -112,7 +112,8 @@ pub struct ChunkTail {
     /// File that contains the chunk.
     pub file: Arc<RecordedFile>,
     path: PathBuf,
-    base: u64,
+    /// Offset of the chunk in its file.
+    pub base: u64,
     header: ChunkHeader,
     decoder: Option<Decoder>,
     process: Process,
@@ -124,11 +125,11 @@ pub struct ChunkTail {
     is_broken: bool,
     /// Whether the next chunk in the file was searched for.
     pub is_followed: bool,
-    /// Whether the file was overwritten.
-    is_replaced: bool,
+    /// Whether the file now contains another recording.
+    pub is_replaced: bool,
     looked: EngineTime,
     /// Time when the chunk last grew.
-    grown: EngineTime,
+    pub grown: EngineTime,
 }
 
 impl ChunkTail {
@@ -174,11 +175,6 @@ impl ChunkTail {
         self.origin.id
     }
 
-    /// Returns the offset of the chunk in its file.
-    pub fn base(&self) -> u64 {
-        self.base
-    }
-
     /// Returns the readable length of the chunk.
     pub fn end(&self) -> u64 {
         self.header.chunk_bytes
@@ -193,16 +189,6 @@ impl ChunkTail {
     /// Returns whether the chunk no longer grows.
     pub fn is_complete(&self) -> bool {
         self.header.state == ChunkState::Complete || self.is_replaced
-    }
-
-    /// Returns whether the file now contains another recording.
-    pub fn is_replaced(&self) -> bool {
-        self.is_replaced
-    }
-
-    /// Returns the time when the chunk last grew.
-    pub fn grown(&self) -> EngineTime {
-        self.grown
     }
 
     /// Returns whether the header must be reread: if the interval has elapsed, or `at_once` is set.

@@ -319,7 +319,7 @@ impl JfrSource {
         if !chunk.is_read() {
             return false;
         }
-        let quiet = cx.now.since_start - chunk.grown();
+        let quiet = cx.now.since_start - chunk.grown;
         let is_over = chunk.is_complete()
             || quiet > CLOSED_AFTER
             || quiet > DELETED_AFTER && is_deleted(&chunk.file).unwrap_or(false);
@@ -342,7 +342,7 @@ impl JfrSource {
         if !chunk.is_followed
             && let Some(recording) = self.recordings.get_mut(key)
         {
-            recording.close(chunk.base());
+            recording.close(chunk.base);
         }
     }
 
@@ -350,7 +350,7 @@ impl JfrSource {
     fn follow(&mut self, index: usize, cx: &SourceCx<'_>) -> Option<Candidate> {
         let (key, chunk) = &self.chunks[index];
         let recording = self.recordings.get_mut(*key)?;
-        if chunk.is_replaced() {
+        if chunk.is_replaced {
             (recording.file, recording.next_at, recording.skip_until) = (None, 0, 0);
             return None;
         }
