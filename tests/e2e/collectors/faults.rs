@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Faults of a call, with the text that the API shows for the last failure.
 const FAULTS: &[(&str, &str)] = &[
-    ("exception", "java.lang.IllegalStateException: planted (FaultyCollector line "),
+    ("exception", "java.lang.IllegalStateException: injected (FaultyCollector line "),
     ("sleep", "exceeds its timeout of 200 ms"),
     ("value", "IllegalArgumentException"),
     ("name", "IllegalArgumentException"),

@@ -67,7 +67,7 @@ fn an_exception_fails_its_event_alone() {
     bad_events_pass_unchanged(
         "exception",
         "exception",
-        "IllegalStateException: planted in bad one",
+        "IllegalStateException: injected in bad one",
     );
 }
 
@@ -113,7 +113,7 @@ fn rejected_events_carry_the_exception() {
         let rejected = documents(&dir.path().join("beside.txt"));
         let reasons: Vec<_> =
             rejected.iter().map(|event| event["reason"].as_str().unwrap()).collect();
-        let reason = |of: &str| format!("java.lang.IllegalStateException: planted in {of}");
+        let reason = |of: &str| format!("java.lang.IllegalStateException: injected in {of}");
         assert!(reasons[0].starts_with(&reason("bad one")), "{reasons:?}");
         assert_eq!((reasons.len(), lines(&dir.path().join("out.json"))), (2, 2 * LINES));
     });

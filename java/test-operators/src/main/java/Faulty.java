@@ -29,7 +29,7 @@ public final class Faulty implements Operator {
 
     private void fail(Row row) throws Exception {
         switch (fault) {
-            case "exception" -> throw new IllegalStateException("planted in " + row.message());
+            case "exception" -> throw new IllegalStateException("injected in " + row.message());
             case "interruptible" -> Thread.sleep(Long.MAX_VALUE);
             case "loop" -> spin();
             case "recursion" -> recurse(1);

@@ -35,7 +35,7 @@ public final class FaultyCollector implements Collector {
         events.add(fault + " " + calls);
         switch (fault) {
             case "none" -> events.flush();
-            case "exception" -> throw new IllegalStateException("planted");
+            case "exception" -> throw new IllegalStateException("injected");
             case "sleep" -> Thread.sleep(Long.MAX_VALUE);
             case "deaf" -> ignoreInterrupts();
             case "flood" -> flood(events);

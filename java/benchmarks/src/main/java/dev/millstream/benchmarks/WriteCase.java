@@ -183,7 +183,7 @@ public enum WriteCase {
 
     private Peer.Lookup lookup(SocketChannel channel) throws IOException {
         return switch (data) {
-            case NONE -> throw new IllegalStateException("the JDK finds its data itself");
+            case NONE -> throw new IllegalStateException("the JDK determines the peer data itself");
             case STRINGS -> Peer::byStringWork;
             case METHODS -> Peer::byMethods;
             case CACHED -> Peer.cached(channel);

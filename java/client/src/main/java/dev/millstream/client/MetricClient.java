@@ -174,7 +174,7 @@ public final class MetricClient implements AutoCloseable {
     private Series checkedSeries(Key key) {
         Series series = Series.of(key.kind, key.name, key.tags);
         if (Packet.messageBytes(series) > messageBytes) {
-            throw new IllegalArgumentException("a point of '" + key.name + "' does not fit a packet of " + messageBytes
+            throw new IllegalArgumentException("a point of '" + key.name + "' does not fit in a packet of " + messageBytes
                 + " bytes; shorten its tags, or build the client with a larger packetBytes");
         }
         return series;

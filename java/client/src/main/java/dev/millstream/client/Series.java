@@ -61,8 +61,8 @@ final class Series {
         StringBuilder text = new StringBuilder();
         sorted.forEach((key, value) -> text.append(text.isEmpty() ? "" : "|").append(key).append('=').append(value));
         if (sorted.size() > TAGS_MAX || Text.bytes(text) > TAGS_BYTES_MAX) {
-            throw new IllegalArgumentException("too many or too long tags; use up to " + TAGS_MAX + " tags with a total of "
-                + TAGS_BYTES_MAX + " bytes");
+            throw new IllegalArgumentException("too many tags, or tags that are too long; use up to " + TAGS_MAX
+                + " tags with a total of up to " + TAGS_BYTES_MAX + " bytes");
         }
         return text.toString();
     }
@@ -73,7 +73,7 @@ final class Series {
                 + " control characters");
         }
         if (!isValidText(value)) {
-            throw new IllegalArgumentException("'" + value + "' is not a valid value of tag '" + key + "'; it must not contain '|', spaces"
+            throw new IllegalArgumentException("'" + value + "' is not a valid value for tag '" + key + "'; it must not contain '|', spaces"
                 + " or control characters");
         }
     }

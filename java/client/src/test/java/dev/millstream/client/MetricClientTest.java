@@ -211,7 +211,7 @@ class MetricClientTest {
             try (FakeAgent second = FakeAgent.udp(port)) {
                 timer.record(3);
                 assertTrue(client.flush(TIMEOUT));
-                await("what was sent", () -> second.points.size() == 2);
+                await("the sent points", () -> second.points.size() == 2);
                 assertEquals(2, client.stats().connects());
                 assertEquals(3, client.stats().sent());
                 assertEquals(1, client.stats().dropped());
@@ -254,7 +254,7 @@ class MetricClientTest {
             Stats stats = client.stats();
             assertTrue(stats.droppedClosed() >= 1);
             assertEquals(count + 1, stats.sent() + stats.dropped());
-            await("what was sent", () -> agent.points.size() == stats.sent());
+            await("the sent points", () -> agent.points.size() == stats.sent());
         }
     }
 

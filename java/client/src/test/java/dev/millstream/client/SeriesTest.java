@@ -28,7 +28,7 @@ class SeriesTest {
             assertTrue(rejection(() -> Series.tags(key, "1")).contains("is not a valid tag key"), key);
         }
         for (String value : new String[] {"a b", "a|b", "\t", "\u007F", "x\uDC00"}) {
-            assertTrue(rejection(() -> Series.tags("key", value)).contains("is not a valid value of tag 'key'"), value);
+            assertTrue(rejection(() -> Series.tags("key", value)).contains("is not a valid value for tag 'key'"), value);
         }
         String[] many = new String[130];
         Arrays.setAll(many, at -> "t" + at);

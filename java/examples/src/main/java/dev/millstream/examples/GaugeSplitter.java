@@ -28,7 +28,7 @@ public final class GaugeSplitter implements Operator {
         for (String pair : line.substring(PREFIX.length()).trim().split(" +")) {
             int equals = pair.indexOf('=');
             if (equals < 0) {
-                throw new IllegalArgumentException("'" + pair + "' has no '='");
+                throw new IllegalArgumentException("'" + pair + "' does not contain '='");
             }
             gauges.put(pair.substring(0, equals), Double.valueOf(pair.substring(equals + 1)));
         }

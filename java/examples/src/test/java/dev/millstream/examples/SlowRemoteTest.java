@@ -64,7 +64,7 @@ class SlowRemoteTest {
                 assertTrue(response.matches("127\\.0\\.0\\.2 \\d+ ms, 127\\.0\\.0\\.3 \\d+ ms\n"), response);
             }
             service.destroy();
-            assertTrue(service.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "SIGTERM does not end it");
+            assertTrue(service.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "the service does not exit on SIGTERM");
         } finally {
             service.destroyForcibly();
         }
@@ -77,7 +77,7 @@ class SlowRemoteTest {
     void it_ends_after_the_seconds_of_its_argument() throws Exception {
         Process service = start(SOURCE.toString(), "1");
         try {
-            assertTrue(service.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "it does not end");
+            assertTrue(service.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "the service does not exit");
             assertEquals(0, service.exitValue());
         } finally {
             service.destroyForcibly();

@@ -37,9 +37,10 @@ public final class Agent {
         try {
             String version = System.getProperty("java.specification.version", "unknown");
             if (!isSupported(version)) {
-                say("needs Java " + VERSION_MIN + " or later, not " + version + "; the application runs without it");
+                say("requires Java " + VERSION_MIN + " or later, but this JVM is version " + version
+                        + "; the application runs without the Java agent");
             } else if (System.getProperties().putIfAbsent(STARTED, "true") != null) {
-                say("already runs in this JVM; the second one does nothing");
+                say("is already running in this JVM; this second instance does nothing");
             } else {
                 startThread(options);
             }
@@ -72,7 +73,7 @@ public final class Agent {
         try {
             Class.forName("jdk.jfr.consumer.RecordingStream", false, null);
         } catch (ClassNotFoundException error) {
-            say("needs the module jdk.jfr, which this JVM lacks; if the runtime has it, add it by '--add-modules jdk.jfr'");
+            say("requires the jdk.jfr module, which is not loaded; if the runtime includes the module, add `--add-modules jdk.jfr`");
             return;
         }
         try {

@@ -48,10 +48,10 @@ final class Options {
         String key = equals < 0 ? option : option.substring(0, equals);
         try {
             if (equals < 0 || !set(key, option.substring(equals + 1))) {
-                warn.accept("ignores option '" + option + "'; use KEY=VALUE with one of " + KEYS);
+                warn.accept("ignoring option '" + option + "'; use KEY=VALUE, where KEY is one of " + KEYS);
             }
         } catch (RuntimeException error) {
-            warn.accept("ignores option '" + option + "'; " + usage(key));
+            warn.accept("ignoring option '" + option + "'; " + usage(key));
         }
     }
 

@@ -87,7 +87,7 @@ final class Child implements AutoCloseable {
     /** Stops the application and returns its exit code. */
     int end() throws IOException, InterruptedException {
         process.outputWriter(StandardCharsets.UTF_8).close();
-        assertTrue(process.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "the application does not end");
+        assertTrue(process.waitFor(TIMEOUT_S, TimeUnit.SECONDS), "the application does not exit");
         errorReader.join();
         return process.exitValue();
     }

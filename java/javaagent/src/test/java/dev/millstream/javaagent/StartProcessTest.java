@@ -58,7 +58,7 @@ class StartProcessTest {
     void an_old_version_runs_unharmed() throws Exception {
         for (String version : List.of("11", "1.8", "x")) {
             try (Child child = Child.start(OldVersion.argument(dir.resolve("old.jar"), version), Child.agent(path(), ""))) {
-                awaitLine(child, "needs Java 17 or later, not " + version);
+                awaitLine(child, "requires Java 17 or later, but this JVM is version " + version);
                 assertEquals("done", child.execute("slow"));
                 assertEquals(0, child.end());
                 assertEquals(1, child.errors.size());
@@ -69,7 +69,7 @@ class StartProcessTest {
     @Test
     void a_runtime_without_flight_recorder_runs_unharmed() throws Exception {
         try (Child child = Child.start("--limit-modules", "java.base,java.instrument", Child.agent(path(), ""))) {
-            awaitLine(child, "needs the module jdk.jfr");
+            awaitLine(child, "requires the jdk.jfr module");
             assertEquals("done", child.execute("slow"));
             assertEquals(0, child.end());
             assertEquals(1, child.errors.size());
@@ -91,7 +91,7 @@ class StartProcessTest {
         try (FakeAgent agent = FakeAgent.unix(path(), FakeAgent.Reads.ALL);
                 Child child = Child.start(Child.agent(path(), ",service=first"), Child.agent(path(), ",service=second"))) {
             Received received = new Received(agent);
-            awaitLine(child, "already runs");
+            awaitLine(child, "is already running");
             attach(child, "service=third");
             Child.await("a second line", () -> child.lines().size() == 2);
             received.awaitStart();
@@ -110,7 +110,7 @@ class StartProcessTest {
             child.execute("slow");
             Child.await("a write", () -> !received.points("jvm.socket.write.duration_ms", "service.name=Application").isEmpty());
             attach(child, "socket=" + path());
-            awaitLine(child, "already runs");
+            awaitLine(child, "is already running");
             assertEquals(0, child.end());
             assertEquals(1, child.lines().size());
         }

@@ -133,7 +133,7 @@ public final class CollectorTester implements AutoCloseable {
             throw new IllegalStateException(error.getCause().getMessage(), error.getCause());
         } catch (TimeoutException error) {
             result.cancel(true);
-            throw new IllegalStateException("the collector takes longer than " + timeout.toMillis() + " ms", error);
+            throw new IllegalStateException("the collector did not return within " + timeout.toMillis() + " ms", error);
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", error);
