@@ -43,9 +43,9 @@ final class AviatorRule implements Rule {
                 row.set(Texts.name(field.getKey()), normal(field.getValue()));
             }
         } else if (value != null) {
-            throw new IllegalArgumentException("the value of the expression is " + value.getClass().getSimpleName()
-                    + ": expected a boolean that keeps the event or not, a map of fields, or nil,"
-                    + " because the operator has no output field");
+            throw new IllegalArgumentException("the expression returned a value of type " + value.getClass().getSimpleName()
+                    + ", but the operator has no output field; return true to keep the event, false to drop it,"
+                    + " a map of fields, or nil");
         }
     }
 

@@ -43,6 +43,6 @@ final class Functions {
             line = Places.line(source.text(), call.start());
             column = Places.column(source.text(), call.start());
         }
-        return new CompileException("function " + function + " does not exist in a rule", source.name(), line, column);
+        return new CompileException("function " + function + " is not available in a rule", source.name(), line, column);
     }
 }

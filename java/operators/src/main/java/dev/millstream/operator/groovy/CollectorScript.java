@@ -69,6 +69,6 @@ public abstract class CollectorScript implements GroovyObject, Collector {
 
     @Override
     public final void setMetaClass(MetaClass other) {
-        throw new UnsupportedOperationException("a collector keeps its meta class");
+        throw new UnsupportedOperationException("the meta class of a collector cannot be changed");
     }
 }

@@ -33,7 +33,7 @@ public final class Fields {
         }
         if (value instanceof BigInteger) {
             throw new IllegalArgumentException("field " + name + ": " + cut(value)
-                    + " does not fit into the 64 bits of an int; without a declared type it is a BigInteger");
+                    + " does not fit in a 64-bit int; remove the declared type to read the value as a BigInteger");
         }
         throw mismatch(name, "int", value);
     }

@@ -13,21 +13,23 @@ final class Refusals {
     }
 
     static String unknownMethod(String name) {
-        return "method " + name + " is not allowed in a script, or does not exist: no allowed class has a method of this name"
+        return "method " + name + " is not allowed in a script or does not exist; no allowed class has a method with this name"
                 + hint("the.Class");
     }
 
     static String property(String name, ScriptKind kind) {
-        String hint = kind == ScriptKind.RULE ? "; a field of this name is row['" + name + "']" : "";
+        String hint = kind == ScriptKind.RULE ? "; to access a field with this name, use row['" + name + "']" : "";
         return "property " + name + " is not allowed in a script" + hint;
     }
 
     static String variable(String name, ScriptKind kind) {
-        String field = kind == ScriptKind.RULE ? "a field is row." + name + ", a variable of the rule is def " : "write def ";
-        return "variable " + name + " is not declared: " + field + name;
+        String advice = kind == ScriptKind.RULE
+                ? "use row." + name + " for a field, or declare a variable with def "
+                : "declare it with def ";
+        return "variable " + name + " is not declared; " + advice + name;
     }
 
     private static String hint(String name) {
-        return " (a class is allowed by the option allow: [" + name + "])";
+        return " (to allow a class, set `allow: [" + name + "]`)";
     }
 }

@@ -98,7 +98,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         checkType(node.getReturnType(), node);
         checkParameters(node.getParameters());
         if (REFUSED_DECLARATIONS.contains(node.getName())) {
-            compilation.refuse("a rule cannot declare a method " + node.getName(), node);
+            compilation.refuse("a rule cannot declare a method named " + node.getName(), node);
         }
         super.visitConstructorOrMethod(node, isConstructor);
     }
@@ -222,7 +222,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
         String name = property.getPropertyAsString();
         Expression object = property.getObjectExpression();
         if (name == null) {
-            compilation.refuse("the name of a property must be constant; for an entry of a map write map[name]", property);
+            compilation.refuse("a property name must be constant; for a map entry, use map[name]", property);
             return;
         }
         ClassNode type = types.apply(object);
@@ -291,7 +291,7 @@ final class SafetyCheck extends ClassCodeVisitorSupport {
     private void checkCall(MethodCallExpression call) {
         String name = call.getMethodAsString();
         if (name == null) {
-            compilation.refuse("the name of a method must be constant in a rule", call);
+            compilation.refuse("a method name must be constant in a rule", call);
             return;
         }
         boolean resolved = call.getMethodTarget() != null && call.getNodeMetaData(StaticTypesMarker.DYNAMIC_RESOLUTION) == null;

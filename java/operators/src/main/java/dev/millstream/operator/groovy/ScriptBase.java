@@ -62,6 +62,6 @@ public abstract class ScriptBase implements GroovyObject, Rule {
 
     @Override
     public final void setMetaClass(MetaClass other) {
-        throw new UnsupportedOperationException("a rule keeps its meta class");
+        throw new UnsupportedOperationException("the meta class of a rule cannot be changed");
     }
 }

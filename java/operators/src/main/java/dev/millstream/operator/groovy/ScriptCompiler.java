@@ -50,7 +50,7 @@ record ScriptCompiler(ScriptKind kind, CompileLoader loader, AllowList allowed, 
         if (kind == ScriptKind.RULE || !error.getMessage().startsWith("unable to resolve class ")) {
             return error;
         }
-        String text = error.getMessage() + "; name its jar in `jars`, and the class in `allow`";
+        String text = error.getMessage() + "; add its jar to `jars`, and the class to `allow`";
         return new CompileException(text, error.rule(), error.line(), error.column());
     }
 

@@ -33,10 +33,10 @@ final class SourceCheck extends ClassCodeVisitorSupport {
     void check() {
         ModuleNode module = compilation.module();
         if (module.getPackage() != null) {
-            compilation.refuse("a rule has no package", module.getPackage());
+            compilation.refuse("a rule cannot declare a package", module.getPackage());
         }
         if (!module.getClasses().contains(compilation.script())) {
-            compilation.refuse("a rule needs a statement outside of its classes", module.getClasses().get(0));
+            compilation.refuse("a rule needs at least one statement outside its classes", module.getClasses().get(0));
         }
         module.getImports().forEach(this::checkImport);
         module.getStaticImports().values().forEach(this::checkImport);
@@ -80,7 +80,8 @@ final class SourceCheck extends ClassCodeVisitorSupport {
 
     @Override
     public void visitSynchronizedStatement(SynchronizedStatement statement) {
-        compilation.refuse("synchronized is not allowed in a script; every worker has its own variables", statement);
+        compilation.refuse(
+                "synchronized is not allowed in a script and is not needed, because each worker has separate variables", statement);
     }
 
     @Override

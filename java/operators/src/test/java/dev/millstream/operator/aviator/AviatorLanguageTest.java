@@ -79,7 +79,7 @@ class AviatorLanguageTest {
         assertNull(set.fields.get("none"));
         assertTrue(run("drop()").dropped);
         String message = assertThrows(IllegalArgumentException.class, () -> run("level")).getMessage();
-        assertTrue(message.startsWith("the value of the expression is String: expected a boolean"), message);
+        assertTrue(message.startsWith("the expression returned a value of type String, but "), message);
     }
 
     @Test
@@ -126,7 +126,7 @@ class AviatorLanguageTest {
         assertTrue(syntax.column() > 0);
         assertFalse(syntax.getMessage().contains("\n"));
         CompileException function = assertThrows(CompileException.class, () -> compile("level +\n  foo(1)", spec("out", 0)));
-        assertEquals("function foo does not exist in a rule", function.getMessage());
+        assertEquals("function foo is not available in a rule", function.getMessage());
         assertEquals(2, function.line());
         assertEquals(3, function.column());
         for (String refused : List.of("'new' +\n  new java.util.Date()", "## new\n  new java.io.File('x')",

@@ -119,7 +119,7 @@ class GroovyCollectorTest {
 
     @Test
     void anErrorNamesItsLine() {
-        assertEquals("script line 2: variable unknown is not declared: write def unknown", refusal("def x = 1\nx = unknown"));
+        assertEquals("script line 2: variable unknown is not declared; declare it with def unknown", refusal("def x = 1\nx = unknown"));
         try (LocalCollector collector = collector("def x = 1\n\nthrow new IllegalStateException('no')")) {
             assertEquals("java.lang.IllegalStateException: no (script line 3)",
                     assertThrows(IllegalStateException.class, () -> collector.call(1_000)).getMessage());

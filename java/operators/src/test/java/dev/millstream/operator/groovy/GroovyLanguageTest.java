@@ -54,7 +54,8 @@ class GroovyLanguageTest {
     @Test
     void aDeclaredFieldOfAnotherTypeFails() {
         assertEquals("field status: expected int, found text \"abc\"", failure("row.status + 1", new MapRow("status", "abc")));
-        assertEquals("field status: 18446744073709551616 does not fit into the 64 bits of an int; without a declared type it is a BigInteger",
+        assertEquals("field status: 18446744073709551616 does not fit in a 64-bit int;"
+                + " remove the declared type to read the value as a BigInteger",
                 failure("row.x = row.status", new MapRow("status", new java.math.BigInteger("18446744073709551616"))));
         assertEquals("field level: expected text, found int 5", failure("row.level.length()", new MapRow("level", 5L)));
         assertEquals("field ok: expected bool, found array [1]", failure("row.x = row.ok", new MapRow("ok", List.of(1L))));
@@ -139,7 +140,7 @@ class GroovyLanguageTest {
         assertEquals("no method toUperCase in java.lang.String", method.getMessage());
         assertEquals(3, method.line());
         assertEquals(3, method.column());
-        assertEquals("variable level is not declared: a field is row.level, a variable of the rule is def level",
+        assertEquals("variable level is not declared; use row.level for a field, or declare a variable with def level",
                 error("level.length()").getMessage());
         assertEquals("no function foo", error("foo(1)").getMessage());
         CompileException pattern = error("row.a = 1\nrow.b = row.message =~ /(/");

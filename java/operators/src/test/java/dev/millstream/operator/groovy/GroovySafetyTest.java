@@ -77,7 +77,7 @@ class GroovySafetyTest {
         assertEquals(2, method.line());
         assertEquals(9, method.column());
         CompileException type = assertThrows(CompileException.class, () -> Rules.compile("\n java.text.Collator.getInstance()"));
-        assertEquals("class java.text.Collator is not allowed in a script (a class is allowed by the option allow: [java.text.Collator])",
+        assertEquals("class java.text.Collator is not allowed in a script (to allow a class, set `allow: [java.text.Collator]`)",
                 type.getMessage());
         assertEquals(2, type.line());
     }

@@ -72,15 +72,15 @@ class CollectorLoaderTest {
     @Test
     void anErrorOfAScriptHasItsPlace() {
         Map<?, ?> refused = error(spec("groovy", "events.add('a')\nString s = new File('x').text", null, null, List.of()));
-        assertEquals("class java.io.File is not allowed in a script (a class is allowed by the option allow: [java.io.File])",
+        assertEquals("class java.io.File is not allowed in a script (to allow a class, set `allow: [java.io.File]`)",
                 refused.get("message"));
         assertEquals(List.of("redis.groovy", 2L, 12L), List.of(refused.get("rule"), refused.get("line"), refused.get("column")));
-        assertEquals("unable to resolve class com.acme.Client; name its jar in `jars`, and the class in `allow`",
+        assertEquals("unable to resolve class com.acme.Client; add its jar to `jars`, and the class to `allow`",
                 message(spec("groovy", "new com.acme.Client()", null, null, List.of())));
         Map<?, ?> syntax = error(spec("groovy", "if (", null, null, List.of()));
         assertEquals(1L, syntax.get("line"));
         Map<?, ?> unknown = error(spec("groovy", "\n\nrow.x = 1", null, null, List.of()));
-        assertEquals("variable row is not declared: write def row", unknown.get("message"));
+        assertEquals("variable row is not declared; declare it with def row", unknown.get("message"));
         assertEquals(3L, unknown.get("line"));
     }
 
