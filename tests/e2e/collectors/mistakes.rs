@@ -51,12 +51,9 @@ fn a_reload_tells_mistakes_and_changes_nothing() {
     let mut agent = Agent::start(dir.path(), &config(&groovy("events.add('x')")), &[]);
     wait_for_lines(&out, 1);
     for (options, told) in [
-        (
-            groovy("events.add('x')") + ", jars: [DIR/no.jar]",
-            "/no.jar that the JVM can read; paths",
-        ),
+        (groovy("events.add('x')") + ", jars: [DIR/no.jar]", "/no.jar; relative paths start at"),
         (class("LevelNormalizer"), "does not implement dev.millstream.collector.Collector"),
-        (class("RedisCollector"), "; name the jar with this class in `jars`"),
+        (class("RedisCollector"), "; add the jar that contains this class to `jars`"),
         (groovy("'id'.execute()"), "method java.lang.String.execute is not allowed"),
     ] {
         agent.reload(&config(&options));

@@ -41,10 +41,10 @@ final class BatchRow implements Row {
     Call call() {
         Call current = call;
         if (current == null) {
-            throw new IllegalStateException("the batch of this row has ended");
+            throw new IllegalStateException("this row is no longer valid, because its batch has ended");
         }
         if (Thread.currentThread() != owner) {
-            throw new IllegalStateException("a row belongs to the thread that runs its operator");
+            throw new IllegalStateException("only the thread that runs the operator can use a row");
         }
         return current;
     }
@@ -304,7 +304,7 @@ final class BatchRow implements Row {
     public void emit(Map<String, ?> fields) {
         Call current = call();
         if (fields == null) {
-            throw new WrongTypeException("emit takes a map of fields, not null");
+            throw new WrongTypeException("emit requires a map of fields, not null");
         }
         try {
             for (Map.Entry<?, ?> field : fields.entrySet()) {

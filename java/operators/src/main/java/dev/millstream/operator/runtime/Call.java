@@ -140,10 +140,10 @@ final class Call {
 
     private Column beginChanges(String name, Column known) {
         if (name.startsWith(Columns.META) || name.isEmpty()) {
-            throw new WrongTypeException("a field cannot have the name '" + name + "'");
+            throw new WrongTypeException("'" + name + "' is not a valid field name");
         }
         if (known == null && columns.added() >= NEW_FIELDS_MAX) {
-            throw new OutputFullException("the events of this call have more than " + NEW_FIELDS_MAX + " new fields");
+            throw new OutputFullException("this call adds more than " + NEW_FIELDS_MAX + " new fields");
         }
         long cells = (long) rows + emitted.count();
         long bytes = cells * 8 + Layout.CHANGED_WORDS * 8 + name.length() * 3L + 16;
@@ -190,7 +190,7 @@ final class Call {
         if (time instanceof Instant instant && Times.isInNanoseconds(instant)) {
             return encoder.time(instant);
         }
-        throw new WrongTypeException("timestamp takes a time from 1678 to 2261, not " + value);
+        throw new WrongTypeException("timestamp must be a time from 1678 to 2261, not " + value);
     }
 
     void drop(int index) {

@@ -57,7 +57,7 @@ final class Canonical {
         }
         if (value instanceof Double || value instanceof Float) {
             if (!Double.isFinite(value.doubleValue())) {
-                throw new WrongTypeException(value + " is not a number that a field can have");
+                throw new WrongTypeException(value + " is not a valid number for a field");
             }
             return new Decimal(value.toString());
         }
@@ -101,7 +101,7 @@ final class Canonical {
     }
 
     private static WrongTypeException wrong(Object value) {
-        return new WrongTypeException("no field can have a value of " + value.getClass().getName());
+        return new WrongTypeException("a field cannot contain a value of type " + value.getClass().getName());
     }
 
     /** Returns a text in which {@code ?} replaces lone surrogates. */

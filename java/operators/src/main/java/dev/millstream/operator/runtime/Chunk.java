@@ -60,7 +60,7 @@ final class Chunk {
 
     private static byte[] text(String message) {
         if (message == null) {
-            throw new WrongTypeException("an event needs a message; for none, write an empty one");
+            throw new WrongTypeException("an event needs a message; use an empty string for no message");
         }
         if (message.length() > ChunkLayout.TEXT_BYTES_MAX) {
             throw tooLong("the message");
@@ -76,7 +76,7 @@ final class Chunk {
     private static byte[] members(Map<String, Object> fields) {
         byte[] object = Json.eventBytes(fields);
         if (object.length - 2 > ChunkLayout.TEXT_BYTES_MAX) {
-            throw tooLong("the JSON of the fields");
+            throw tooLong("the fields' JSON");
         }
         return Arrays.copyOfRange(object, 1, object.length - 1);
     }
@@ -88,7 +88,7 @@ final class Chunk {
     /** Copies all fields except the time. Returns the time. */
     private static long split(Map<?, ?> fields, Map<String, Object> others) {
         if (fields == null) {
-            throw new WrongTypeException("fields are a map, not null");
+            throw new WrongTypeException("fields must be a map, not null");
         }
         long time = ChunkLayout.TIME_UNKNOWN;
         for (Map.Entry<?, ?> field : fields.entrySet()) {
@@ -106,17 +106,17 @@ final class Chunk {
         String name = key == null ? "" : Canonical.wellFormed(key.toString());
         int length = name.getBytes(StandardCharsets.UTF_8).length;
         if (length == 0 || length > ChunkLayout.NAME_BYTES_MAX) {
-            throw new WrongTypeException("the name of a field has 1 to " + ChunkLayout.NAME_BYTES_MAX + " bytes, not " + length);
+            throw new WrongTypeException("a field name must be 1 to " + ChunkLayout.NAME_BYTES_MAX + " bytes, not " + length);
         }
         if (name.equals(Columns.MESSAGE) || name.startsWith(Columns.META)) {
-            throw new WrongTypeException("no field can have the name " + name);
+            throw new WrongTypeException("'" + name + "' is not a valid field name");
         }
         return name;
     }
 
     private static long time(Object value) {
         if (!(value instanceof Instant time)) {
-            throw new WrongTypeException("timestamp takes an Instant, not " + (value == null ? "null" : value.getClass().getName()));
+            throw new WrongTypeException("timestamp must be an Instant, not " + (value == null ? "null" : value.getClass().getName()));
         }
         if (!Times.isInNanoseconds(time)) {
             throw new WrongTypeException("timestamp " + time + " is not in the years 1678 to 2261");

@@ -40,7 +40,7 @@ final class ClassLanguage {
     /** Checks that the specification names a jar and a class. */
     static void check(OperatorSpec spec, String subject) throws CompileException {
         if (spec.jar() == null || spec.className() == null) {
-            throw fault(subject + " of language class needs a jar and a class");
+            throw fault(subject + " with `language: class` needs a jar and a class");
         }
     }
 
@@ -60,7 +60,7 @@ final class ClassLanguage {
 
     private static void add(JarLoader loader, Path jar) throws CompileException {
         if (!Files.exists(jar)) {
-            throw fault("there is no jar " + jar + " that the JVM can read; paths are relative to the folder in which the agent was started");
+            throw fault("the JVM cannot find or read the jar " + jar + "; relative paths start at the agent's working directory");
         }
         try {
             loader.add(jar);
@@ -84,7 +84,7 @@ final class ClassLanguage {
             }
             return type.getConstructor();
         } catch (ClassNotFoundException error) {
-            throw fault("there is no class " + name + " in " + spec.jar());
+            throw fault("class " + name + " is not in " + spec.jar());
         } catch (NoSuchMethodException error) {
             throw fault("class " + name + " has no public constructor without parameters");
         } catch (UnsupportedClassVersionError error) {
@@ -110,7 +110,7 @@ final class ClassLanguage {
 
     /** Returns the error message for a collector that needs a class that is in no jar. */
     static String needs(String name, NoClassDefFoundError error) {
-        return name + " needs class " + missing(error) + ", which none of its jars has; name the jar with this class in `jars`";
+        return name + " needs class " + missing(error) + ", which is in none of its jars; add the jar that contains this class to `jars`";
     }
 
     private static String missing(NoClassDefFoundError error) {

@@ -54,7 +54,7 @@ final class CollectorLoader {
     private LoadedCollector ofScript(CollectorSpec spec, JarLoader loader) throws CompileException {
         List<RuleSource> sources = spec.code().rules();
         if (sources.size() != 1) {
-            throw new CompileException("a collector has one script, not " + sources.size(), null, 0, 0);
+            throw new CompileException("a collector must have exactly one script, not " + sources.size(), null, 0, 0);
         }
         RuleSource source = sources.get(0);
         CompiledCollector script = languages.compileCollector(source, spec, loader);
@@ -80,9 +80,10 @@ final class CollectorLoader {
         } catch (TimeoutException error) {
             thread.interrupt();
             throw new CompileException(
-                    "the constructor of " + name + " takes longer than " + CREATE_SECONDS + " s: connect in open or collect", rule, 0, 0);
+                    "the constructor of " + name + " did not return within " + CREATE_SECONDS + " s; connect in open or collect instead",
+                    rule, 0, 0);
         } catch (InterruptedException error) {
-            throw new CompileException("interrupted while " + name + " was created", rule, 0, 0);
+            throw new CompileException("the thread was interrupted while it created " + name, rule, 0, 0);
         } catch (ExecutionException error) {
             Throwable thrown = error.getCause() instanceof InvocationTargetException wrapper ? wrapper.getCause() : error.getCause();
             if (thrown instanceof NoClassDefFoundError missing) {

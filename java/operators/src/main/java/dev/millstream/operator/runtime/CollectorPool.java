@@ -164,7 +164,7 @@ final class CollectorPool {
     }
 
     private static void log(CollectorTask task, Throwable error) {
-        System.err.println("collector of " + task.collector.component() + ": " + Thrown.text(error));
+        System.err.println("collector " + task.collector.component() + ": " + Thrown.text(error));
     }
 
     /** Returns the collector that a thread should take, or null if there is none. */
@@ -300,7 +300,7 @@ final class CollectorPool {
         try {
             return task.collector.text(error);
         } catch (Throwable again) {
-            return "fails, and so does the text of its failure";
+            return "an exception that cannot be converted to text";
         }
     }
 

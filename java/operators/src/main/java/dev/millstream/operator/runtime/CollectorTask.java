@@ -237,10 +237,10 @@ final class CollectorTask {
 
     private String hanging() {
         if (phase == Phase.CLOSING) {
-            return "hangs: its method close does not return";
+            return "hangs: close does not return";
         }
-        String why = isStopping ? "is to stop" : timeoutText;
-        return "hangs: " + why + ", and does not end when it is interrupted";
+        String why = isStopping ? "the source is stopping, but the call" : "the call " + timeoutText + " and";
+        return "hangs: " + why + " ignores the interrupt";
     }
 
     private String state(long nowNs) {

@@ -112,7 +112,7 @@ final class Columns {
     /** Returns a column, or null if there is none. */
     Column find(String name) {
         if (name == null) {
-            throw new WrongTypeException("the name of a field cannot be null");
+            throw new WrongTypeException("a field name cannot be null");
         }
         Column[] slots = table;
         int mask = slots.length - 1;

@@ -105,7 +105,7 @@ final class Encoder {
 
     long number(double value) {
         if (!Double.isFinite(value)) {
-            throw new WrongTypeException(value + " is not a number that a field can have");
+            throw new WrongTypeException(value + " is not a valid number for a field");
         }
         return Cells.withKind(text(Double.toString(value)), Layout.KIND_FLOAT);
     }

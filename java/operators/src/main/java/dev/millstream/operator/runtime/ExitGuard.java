@@ -12,7 +12,7 @@ final class ExitGuard extends ClassVisitor {
     private static final String HELPER = "millstream$exit";
     private static final String EXIT = "(I)V";
     private static final String EXIT_OF_RUNTIME = "(Ljava/lang/Runtime;I)V";
-    private static final String MESSAGE = "operators must not end the agent";
+    private static final String MESSAGE = "operators must not exit the process";
     private static final String EXCEPTION = "java/lang/SecurityException";
 
     private String className;

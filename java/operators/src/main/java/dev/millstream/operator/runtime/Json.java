@@ -67,7 +67,7 @@ final class Json {
     private static Object value(JsonParser parser) throws IOException {
         JsonToken token = parser.currentToken();
         if (token == null) {
-            throw new IllegalArgumentException("invalid JSON: it ends early");
+            throw new IllegalArgumentException("invalid JSON: unexpected end of input");
         }
         return switch (token) {
             case START_OBJECT -> object(parser);

@@ -38,7 +38,7 @@ final class Languages {
     CompiledCollector compileCollector(RuleSource source, CollectorSpec spec, ClassLoader jars) throws CompileException {
         String name = spec.code().language();
         if (!name.equals("groovy")) {
-            throw new CompileException("a collector has language groovy or class, not '" + name + "'", null, 0, 0);
+            throw new CompileException("a collector does not support the language '" + name + "'; use groovy or class", null, 0, 0);
         }
         return ((CollectorLanguage) language(name)).compileCollector(source, spec, jars);
     }

@@ -101,7 +101,7 @@ final class LoadedCollector {
         try {
             collector.close();
         } catch (Throwable error) {
-            System.err.println("collector of " + component() + ": close: " + Thrown.text(error));
+            System.err.println("collector " + component() + ": close: " + Thrown.text(error));
         } finally {
             Thread.currentThread().setContextClassLoader(before);
         }
@@ -124,7 +124,7 @@ final class LoadedCollector {
     private static String advice(Throwable thrown) {
         // A message with a space is not a class name, but the reason why a class of the collector could not be initialized.
         boolean isMissing = thrown instanceof NoClassDefFoundError && !String.valueOf(thrown.getMessage()).contains(" ");
-        return isMissing ? "; name the jar with this class in `jars`" : "";
+        return isMissing ? "; add the jar that contains this class to `jars`" : "";
     }
 
     /** Returns the class and the text of an exception, with the source line that threw it. */

@@ -94,7 +94,7 @@ final class LoadedOperator {
     /** Logs the first exception of a {@code close} method. */
     void logClose(Throwable error) {
         if (!hasLogged.getAndSet(true)) {
-            System.err.println("operator of " + spec.component() + ": close: " + Thrown.text(error));
+            System.err.println("operator " + spec.component() + ": close: " + Thrown.text(error));
         }
     }
 

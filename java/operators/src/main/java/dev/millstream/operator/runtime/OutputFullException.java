@@ -6,7 +6,7 @@ final class OutputFullException extends RuntimeException {
 
     /** Creates the exception for values that exceed the largest buffer. */
     OutputFullException() {
-        this("the output of this call exceeds expansion");
+        this("the output of this call exceeds `expansion`");
     }
 
     OutputFullException(String message) {

@@ -126,7 +126,7 @@ class GroovyCollectorTest {
         }
         try (LocalCollector collector = collector("events.add('x',\n [a: 1,\n b: new Object()])")) {
             String message = assertThrows(IllegalStateException.class, () -> collector.call(1_000)).getMessage();
-            String expected = "java.lang.IllegalArgumentException: no field can have a value of java.lang.Object (script line ";
+            String expected = "java.lang.IllegalArgumentException: a field cannot contain a value of type java.lang.Object (script line ";
             assertTrue(message.startsWith(expected), message);
         }
     }

@@ -81,14 +81,14 @@ class ChunkTest {
     @Test
     void garbageIsRefused() {
         chunk.add("before", Map.of());
-        assertEquals("an event needs a message; for none, write an empty one", refusal(null, Map.of()));
-        assertEquals("fields are a map, not null", refusal("", null));
-        assertEquals("no field can have a value of java.lang.Object", refusal("", Map.of("a", List.of(new Object()))));
-        assertEquals("the name of a field has 1 to 256 bytes, not 0", refusal("", Map.of("", 1)));
-        assertEquals("the name of a field has 1 to 256 bytes, not 258", refusal("", Map.of("\u00fc".repeat(129), 1)));
-        assertEquals("no field can have the name message", refusal("", Map.of("message", "x")));
-        assertEquals("no field can have the name meta.host", refusal("", Map.of("meta.host", "x")));
-        assertEquals("timestamp takes an Instant, not java.lang.Long", refusal("", Map.of("timestamp", 1L)));
+        assertEquals("an event needs a message; use an empty string for no message", refusal(null, Map.of()));
+        assertEquals("fields must be a map, not null", refusal("", null));
+        assertEquals("a field cannot contain a value of type java.lang.Object", refusal("", Map.of("a", List.of(new Object()))));
+        assertEquals("a field name must be 1 to 256 bytes, not 0", refusal("", Map.of("", 1)));
+        assertEquals("a field name must be 1 to 256 bytes, not 258", refusal("", Map.of("\u00fc".repeat(129), 1)));
+        assertEquals("'message' is not a valid field name", refusal("", Map.of("message", "x")));
+        assertEquals("'meta.host' is not a valid field name", refusal("", Map.of("meta.host", "x")));
+        assertEquals("timestamp must be an Instant, not java.lang.Long", refusal("", Map.of("timestamp", 1L)));
         assertEquals("timestamp +1000000000-12-31T23:59:59.999999999Z is not in the years 1678 to 2261",
                 refusal("", Map.of("timestamp", Instant.MAX)));
         assertEquals(1, chunk.events());
@@ -101,7 +101,7 @@ class ChunkTest {
         chunk.clear();
         assertEquals("the message exceeds 1048576 bytes", refusal(longest + "x", Map.of()));
         assertEquals("the message exceeds 1048576 bytes", refusal("\u00fc".repeat(ChunkLayout.TEXT_BYTES_MAX / 2 + 1), Map.of()));
-        assertEquals("the JSON of the fields exceeds 1048576 bytes", refusal("", Map.of("f", longest)));
+        assertEquals("the fields' JSON exceeds 1048576 bytes", refusal("", Map.of("f", longest)));
         List<Object> endless = new ArrayList<>();
         endless.add(endless);
         String refusal = refusal("", Map.of("f", endless));

@@ -104,7 +104,7 @@ class ClassLanguageTest {
         LocalAnswer answer = apply(register("Exits", operator("Exits", calls)), 5);
         assertEquals(5, answer.failed().size());
         assertTrue(answer.failed().stream()
-                .allMatch(each -> each.message().startsWith("java.lang.SecurityException: operators must not end the agent")));
+                .allMatch(each -> each.message().startsWith("java.lang.SecurityException: operators must not exit the process")));
     }
 
     @Test
@@ -120,11 +120,12 @@ class ClassLanguageTest {
 
     @Test
     void faultsOfJarsAreExplained() throws Exception {
-        assertEquals("there is no jar /no/such.jar that the JVM can read; paths are relative to the folder in which the agent was started", rejection(Path.of("/no/such.jar"), "Any"));
+        assertEquals("the JVM cannot find or read the jar /no/such.jar; relative paths start at the agent's working directory",
+                rejection(Path.of("/no/such.jar"), "Any"));
         Path text = Files.writeString(folder.resolve("text.jar"), "text");
         assertTrue(rejection(text, "Any").startsWith(text + " is not a jar: "));
         Path jar = Jars.compile(folder, Map.of("Fine", operator("Fine", "")));
-        assertEquals("there is no class com.acme.Missing in " + jar, rejection(jar, "com.acme.Missing"));
+        assertEquals("class com.acme.Missing is not in " + jar, rejection(jar, "com.acme.Missing"));
     }
 
     @Test

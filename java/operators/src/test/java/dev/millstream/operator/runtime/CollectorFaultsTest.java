@@ -92,7 +92,7 @@ class CollectorFaultsTest {
         int works = pool.start(events -> events.add("x"), 5, 0);
         pool.awaitState(hangs, "hangs");
         assertEquals(
-                "hangs: exceeds its timeout of 20 ms, and does not end when it is interrupted", pool.stats(hangs).get("last_failure"));
+                "hangs: the call exceeds its timeout of 20 ms and ignores the interrupt", pool.stats(hangs).get("last_failure"));
         assertEquals(1, pool.count(hangs, "failures"));
         pool.awaitCount(works, "calls", pool.count(works, "calls") + 10);
         assertEquals(2, pool.threads());
@@ -115,7 +115,7 @@ class CollectorFaultsTest {
         for (int at = 0; at < 1_000; at++) {
             ids.add(pool.start(events -> Pool.hang(latch), Pool.HOUR_MS, 1));
         }
-        Pool.await(() -> count(pool, "hangs") == 4, () -> "four that hang: " + pool.collectors());
+        Pool.await(() -> count(pool, "hangs") == 4, () -> "four hanging calls: " + pool.collectors());
         assertEquals(996, count(pool, "queued"));
         assertEquals(4, pool.threads());
         ids.subList(500, 1_000).forEach(pool::stop);
@@ -259,7 +259,7 @@ class CollectorFaultsTest {
         pool.awaitState(id, "running");
         pool.stop(id);
         pool.awaitState(id, "hangs");
-        assertEquals("hangs: is to stop, and does not end when it is interrupted", pool.stats(id).get("last_failure"));
+        assertEquals("hangs: the source is stopping, but the call ignores the interrupt", pool.stats(id).get("last_failure"));
         assertEquals(List.of(), pool.agent.stopped());
         latch.countDown();
         pool.awaitStopped(id);
@@ -307,9 +307,9 @@ class CollectorFaultsTest {
             ids.add(id);
         }
         ids.forEach(pool::stop);
-        Pool.await(() -> pool.agent.stopped().size() == 2, () -> "end of those that no thread closes");
-        Pool.await(() -> count(pool, "hangs") == 2, () -> "two that hang: " + pool.collectors());
-        assertEquals("hangs: its method close does not return", pool.collectors().get(0).get("last_failure"));
+        Pool.await(() -> pool.agent.stopped().size() == 2, () -> "end of the collectors that no thread closes");
+        Pool.await(() -> count(pool, "hangs") == 2, () -> "two hanging calls: " + pool.collectors());
+        assertEquals("hangs: close does not return", pool.collectors().get(0).get("last_failure"));
         assertEquals(2, pool.threads());
         latch.countDown();
         ids.forEach(pool::awaitStopped);

@@ -86,11 +86,11 @@ class CollectorLoaderTest {
 
     @Test
     void faultsOfTheConfigurationAreExplained() {
-        assertEquals("a collector has language groovy or class, not 'aviator'",
+        assertEquals("a collector does not support the language 'aviator'; use groovy or class",
                 message(spec("aviator", "1", null, null, List.of())));
-        assertEquals("a collector has one script, not 0", message(spec("groovy", null, null, null, List.of())));
-        assertEquals("a collector of language class needs a jar and a class", message(spec("class", null, null, "A", List.of())));
-        assertEquals("there is no jar /no/such.jar that the JVM can read; paths are relative to the folder in which the agent was started",
+        assertEquals("a collector must have exactly one script, not 0", message(spec("groovy", null, null, null, List.of())));
+        assertEquals("a collector with `language: class` needs a jar and a class", message(spec("class", null, null, "A", List.of())));
+        assertEquals("the JVM cannot find or read the jar /no/such.jar; relative paths start at the agent's working directory",
                 message(spec("groovy", "1", null, null, List.of(Path.of("/no/such.jar")))));
         assertEquals("class Other does not implement dev.millstream.collector.Collector",
                 message(ofClass(jar("Other", "public class Other {}"), "Other")));
@@ -111,7 +111,7 @@ class CollectorLoaderTest {
     void aConstructorThatDoesNotReturnIsAnError() {
         String endless = "public class Waits implements Collector { public Waits() throws Exception { Thread.sleep(Long.MAX_VALUE); }"
                 + " public void collect(Events events) {} }";
-        assertEquals("the constructor of Waits takes longer than 10 s: connect in open or collect",
+        assertEquals("the constructor of Waits did not return within 10 s; connect in open or collect instead",
                 message(ofClass(jar("Waits", endless), "Waits")));
     }
 
@@ -123,9 +123,9 @@ class CollectorLoaderTest {
                 "Library", "public class Library { public static String name() { return \"none\"; } }"));
         remove(classes, "Library.class");
         try (LocalCollector collector = LocalCollector.of(ofClass(classes, "Uses", library))) {
-            assertEquals(List.of("library", "operators must not end the agent"), messages(collector));
+            assertEquals(List.of("library", "operators must not exit the process"), messages(collector));
         }
-        assertTrue(message(ofClass(jar("Fine", collector("Fine", "")), "Missing")).startsWith("there is no class Missing in "));
+        assertTrue(message(ofClass(jar("Fine", collector("Fine", "")), "Missing")).startsWith("class Missing is not in "));
     }
 
     @Test
@@ -135,11 +135,11 @@ class CollectorLoaderTest {
                 "Calls", collector("Calls", "new Base();"));
         Path jar = Jars.compile(folder, sources);
         remove(jar, "Base.class");
-        assertEquals("Needs needs class Base, which none of its jars has; name the jar with this class in `jars`",
+        assertEquals("Needs needs class Base, which is in none of its jars; add the jar that contains this class to `jars`",
                 message(ofClass(jar, "Needs")));
         try (LocalCollector collector = LocalCollector.of(ofClass(jar, "Calls"))) {
             String failure = assertThrows(IllegalStateException.class, () -> messages(collector)).getMessage();
-            assertEquals("java.lang.NoClassDefFoundError: Base; name the jar with this class in `jars` (Calls line 1)", failure);
+            assertEquals("java.lang.NoClassDefFoundError: Base; add the jar that contains this class to `jars` (Calls line 1)", failure);
         }
     }
 

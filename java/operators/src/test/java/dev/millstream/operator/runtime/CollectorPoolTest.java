@@ -169,7 +169,8 @@ class CollectorPoolTest {
         }, 1, 0);
         pool.awaitCount(id, "events", 1);
         assertEquals(3, pool.count(id, "failures"));
-        assertEquals("java.lang.NoClassDefFoundError: x/Y; name the jar with this class in `jars`", pool.stats(id).get("last_failure"));
+        assertEquals("java.lang.NoClassDefFoundError: x/Y; add the jar that contains this class to `jars`",
+                pool.stats(id).get("last_failure"));
         pool.stop(id);
         pool.awaitStopped(id);
     }

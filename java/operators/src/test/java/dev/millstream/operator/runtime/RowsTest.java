@@ -189,7 +189,7 @@ class RowsTest {
         worker.outBytesMax(100_000);
         LocalAnswer answer = run(numbered(100), row -> row.set("a", "x".repeat(10_000) + row.message()));
         assertTrue(answer.failed().size() > 80);
-        assertEquals(new LocalAnswer.Failed(99, Layout.REASON_OUTPUT_FULL, 0, "the output of this call exceeds expansion"),
+        assertEquals(new LocalAnswer.Failed(99, Layout.REASON_OUTPUT_FULL, 0, "the output of this call exceeds `expansion`"),
                 answer.failed().get(answer.failed().size() - 1));
         assertEquals("x".repeat(10_000) + "message 0", answer.changed().get("a")[0].value());
     }
@@ -201,7 +201,7 @@ class RowsTest {
             throw new IllegalStateException("a message that does not fit: " + row.message());
         };
         String message = assertThrows(IllegalStateException.class, () -> run(numbered(10).outBytes(90), fails)).getMessage();
-        assertEquals("the output of this call exceeds expansion", message);
+        assertEquals("the output of this call exceeds `expansion`", message);
         worker.outBytesMax(100_000);
         assertEquals(10, run(numbered(10), fails).failed().size());
     }
@@ -250,7 +250,7 @@ class RowsTest {
             }
             row.set("after" + row.integer("n", 0) % 900, 2);
         }, row -> row.set("last", 3));
-        String message = "the events of this call have more than 1024 new fields";
+        String message = "this call adds more than 1024 new fields";
         assertEquals(List.of(new LocalAnswer.Failed(7, Layout.REASON_OUTPUT_FULL, 0, message),
                 new LocalAnswer.Failed(290, Layout.REASON_OUTPUT_FULL, 0, message)), answer.failed());
         assertEquals(2 + 298, answer.changed().size());
@@ -278,12 +278,12 @@ class RowsTest {
                 row -> row.emit(java.util.Collections.singletonMap(null, 1)));
         for (Rule use : uses) {
             LocalAnswer.Failed failed = run(numbered(1), use).failed().get(0);
-            assertEquals("java.lang.IllegalArgumentException: the name of a field cannot be null", failed.message());
+            assertEquals("java.lang.IllegalArgumentException: a field name cannot be null", failed.message());
             assertEquals(Layout.REASON_WRONG_TYPE, failed.reason());
         }
         LocalAnswer answer = run(numbered(2), row -> row.emit(row.integer("n", 0) == 0 ? null : Map.of("a", 1)));
         assertEquals(List.of(new LocalAnswer.Failed(0, Layout.REASON_WRONG_TYPE, 0,
-                "java.lang.IllegalArgumentException: emit takes a map of fields, not null")), answer.failed());
+                "java.lang.IllegalArgumentException: emit requires a map of fields, not null")), answer.failed());
         assertEquals(List.of(1), answer.emitted());
         assertEquals("java.lang.IllegalArgumentException: 'left' must not be empty",
                 run(numbered(1), row -> row.between(null, 0, "")).failed().get(0).message());

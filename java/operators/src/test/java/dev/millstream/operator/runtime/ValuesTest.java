@@ -256,16 +256,17 @@ class ValuesTest {
     @Test
     void otherTypesAndNamesAreRefused() {
         String wrong = Layout.REASON_WRONG_TYPE + " java.lang.IllegalArgumentException: ";
-        assertEquals(wrong + "no field can have a value of java.lang.Object", failure(row -> row.set("a", new Object())));
-        assertEquals(wrong + "no field can have a value of java.lang.Thread", failure(row -> row.set("a", List.of(new Thread()))));
-        assertEquals(wrong + "NaN is not a number that a field can have", failure(row -> row.set("a", Double.NaN)));
-        assertEquals(wrong + "Infinity is not a number that a field can have",
+        assertEquals(wrong + "a field cannot contain a value of type java.lang.Object", failure(row -> row.set("a", new Object())));
+        assertEquals(wrong + "a field cannot contain a value of type java.lang.Thread",
+                failure(row -> row.set("a", List.of(new Thread()))));
+        assertEquals(wrong + "NaN is not a valid number for a field", failure(row -> row.set("a", Double.NaN)));
+        assertEquals(wrong + "Infinity is not a valid number for a field",
                 failure(row -> row.set("a", (Object) Float.POSITIVE_INFINITY)));
-        assertEquals(wrong + "a field cannot have the name 'meta.host'", failure(row -> row.set("meta.host", "x")));
-        assertEquals(wrong + "a field cannot have the name ''", failure(row -> row.set("", 1)));
+        assertEquals(wrong + "'meta.host' is not a valid field name", failure(row -> row.set("meta.host", "x")));
+        assertEquals(wrong + "'' is not a valid field name", failure(row -> row.set("", 1)));
         assertEquals(wrong + "message cannot be null", failure(row -> row.set("message", null)));
         assertEquals(wrong + "message cannot be removed", failure(row -> row.remove("message")));
-        assertEquals(wrong + "timestamp takes a time from 1678 to 2261, not 5", failure(row -> row.set("timestamp", 5)));
+        assertEquals(wrong + "timestamp must be a time from 1678 to 2261, not 5", failure(row -> row.set("timestamp", 5)));
         assertTrue(failure(row -> row.set("a", Instant.MAX)).endsWith(" is not in the years 0000 to 9999"));
         List<Object> endless = new ArrayList<>();
         endless.add(endless);
