@@ -71,7 +71,7 @@ layout! {
     REQUEST_COLUMNS = 5;
     /// Number of columns.
     REQUEST_COLUMNS_LEN = 6;
-    /// Address of the row times in nanoseconds since 1970, or 0: then all have the read time.
+    /// Address of the row times in nanoseconds since 1970. If 0, all rows have the read time.
     REQUEST_TIMES = 7;
     /// Time at which the rows were read, in nanoseconds since 1970.
     REQUEST_READ_NS = 8;
@@ -81,7 +81,7 @@ layout! {
     REQUEST_SEGMENTS_LEN = 10;
     /// Address of the buffer for the answer, a multiple of 8.
     REQUEST_OUT = 11;
-    /// Capacity of that buffer.
+    /// Capacity of the answer buffer.
     REQUEST_OUT_BYTES = 12;
     /// Opaque handle of the call, for `Bridge.grow`.
     REQUEST_CALL = 13;
@@ -95,22 +95,22 @@ layout! {
     COLUMN_NAME = 0;
     /// Length of the name.
     COLUMN_NAME_BYTES = 1;
-    /// Address of its cells, one per row.
+    /// Address of the column's cells, one per row.
     COLUMN_CELLS = 2;
     /// Address of the column's own buffer.
     COLUMN_OWN = 3;
-    /// Length of that buffer.
+    /// Length of the column's own buffer.
     COLUMN_OWN_BYTES = 4;
     /// Length of a column in words.
     COLUMN_WORDS = 5;
 
     /// First row of a segment.
     SEGMENT_FIRST_ROW = 0;
-    /// Number of its rows.
+    /// Number of rows in the segment.
     SEGMENT_ROWS = 1;
-    /// Address of its constants.
+    /// Address of the segment's constants.
     SEGMENT_CONSTANTS = 2;
-    /// Number of its constants.
+    /// Number of constants in the segment.
     SEGMENT_CONSTANTS_LEN = 3;
     /// Length of a segment in words.
     SEGMENT_WORDS = 4;
@@ -151,12 +151,12 @@ layout! {
 
     /// Number of a changed column in the request, or -1.
     CHANGED_COLUMN = 0;
-    /// Offset of its name, if it is not in the request.
+    /// Offset of the column's name, if the column is not in the request.
     CHANGED_NAME = 1;
-    /// Length of that name.
+    /// Length of the name.
     CHANGED_NAME_BYTES = 2;
-    /// Offset of its cells, one per row of the request and then one per emitted event. Values are
-    /// in the block or, with CELL_OWN, in the buffer.
+    /// Offset of the column's cells, one per row of the request and then one per emitted event.
+    /// Values are in the block or, with CELL_OWN, in the buffer.
     CHANGED_CELLS = 3;
     /// Length of a changed column in words.
     CHANGED_WORDS = 4;
@@ -182,14 +182,15 @@ layout! {
     REASON_WRONG_TYPE = 2;
     /// Java had no memory left.
     REASON_OUT_OF_MEMORY = 3;
-    /// The stack was full.
+    /// The stack overflowed.
     REASON_STACK_OVERFLOW = 4;
     /// The output exceeds its limit.
     REASON_OUTPUT_FULL = 5;
 
     /// Returned instead of an offset: the operator is not registered.
     CALL_UNKNOWN_OPERATOR = -1;
-    /// Returned instead of an offset: the call failed as a whole; `Bridge.failure` says why.
+    /// Returned instead of an offset: the call failed as a whole; `Bridge.failure` returns the
+    /// reason.
     CALL_FAILED = -2;
 
     /// Maximum bytes of an answer.

@@ -82,7 +82,7 @@ final class Layout {
     /** Number of columns. */
     static final long REQUEST_COLUMNS_LEN = 6L;
 
-    /** Address of the row times in nanoseconds since 1970, or 0: then all have the read time. */
+    /** Address of the row times in nanoseconds since 1970. If 0, all rows have the read time. */
     static final long REQUEST_TIMES = 7L;
 
     /** Time at which the rows were read, in nanoseconds since 1970. */
@@ -97,7 +97,7 @@ final class Layout {
     /** Address of the buffer for the answer, a multiple of 8. */
     static final long REQUEST_OUT = 11L;
 
-    /** Capacity of that buffer. */
+    /** Capacity of the answer buffer. */
     static final long REQUEST_OUT_BYTES = 12L;
 
     /** Opaque handle of the call, for `Bridge.grow`. */
@@ -115,13 +115,13 @@ final class Layout {
     /** Length of the name. */
     static final long COLUMN_NAME_BYTES = 1L;
 
-    /** Address of its cells, one per row. */
+    /** Address of the column's cells, one per row. */
     static final long COLUMN_CELLS = 2L;
 
     /** Address of the column's own buffer. */
     static final long COLUMN_OWN = 3L;
 
-    /** Length of that buffer. */
+    /** Length of the column's own buffer. */
     static final long COLUMN_OWN_BYTES = 4L;
 
     /** Length of a column in words. */
@@ -130,13 +130,13 @@ final class Layout {
     /** First row of a segment. */
     static final long SEGMENT_FIRST_ROW = 0L;
 
-    /** Number of its rows. */
+    /** Number of rows in the segment. */
     static final long SEGMENT_ROWS = 1L;
 
-    /** Address of its constants. */
+    /** Address of the segment's constants. */
     static final long SEGMENT_CONSTANTS = 2L;
 
-    /** Number of its constants. */
+    /** Number of constants in the segment. */
     static final long SEGMENT_CONSTANTS_LEN = 3L;
 
     /** Length of a segment in words. */
@@ -190,13 +190,13 @@ final class Layout {
     /** Number of a changed column in the request, or -1. */
     static final long CHANGED_COLUMN = 0L;
 
-    /** Offset of its name, if it is not in the request. */
+    /** Offset of the column's name, if the column is not in the request. */
     static final long CHANGED_NAME = 1L;
 
-    /** Length of that name. */
+    /** Length of the name. */
     static final long CHANGED_NAME_BYTES = 2L;
 
-    /** Offset of its cells, one per row of the request and then one per emitted event. Values are in the block or, with CELL_OWN, in the buffer. */
+    /** Offset of the column's cells, one per row of the request and then one per emitted event. Values are in the block or, with CELL_OWN, in the buffer. */
     static final long CHANGED_CELLS = 3L;
 
     /** Length of a changed column in words. */
@@ -232,7 +232,7 @@ final class Layout {
     /** Java had no memory left. */
     static final long REASON_OUT_OF_MEMORY = 3L;
 
-    /** The stack was full. */
+    /** The stack overflowed. */
     static final long REASON_STACK_OVERFLOW = 4L;
 
     /** The output exceeds its limit. */
@@ -241,7 +241,7 @@ final class Layout {
     /** Returned instead of an offset: the operator is not registered. */
     static final long CALL_UNKNOWN_OPERATOR = -1L;
 
-    /** Returned instead of an offset: the call failed as a whole; `Bridge.failure` says why. */
+    /** Returned instead of an offset: the call failed as a whole; `Bridge.failure` returns the reason. */
     static final long CALL_FAILED = -2L;
 
     /** Maximum bytes of an answer. */
