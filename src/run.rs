@@ -244,7 +244,7 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
         .then(|| format!("some files could not be read; see the {unread} errors in the log"))
 }
 
-/// Returns whether data waits on disk until the agent restarts.
+/// Returns whether data is waiting on disk until the agent restarts.
 fn waits(stopped: &Stopped) -> bool {
     let waiting = stopped.left.waiting;
     waiting.bytes + waiting.events + stopped.snapshot.buffered_events() > 0

@@ -212,7 +212,7 @@ fn without_an_agent_the_archive_says_what_is_missing() {
     write_config(dir.path(), config);
     let output = support(dir.path(), &["-c", "millstream.yaml", "-o", "b.tar.gz"]);
     let listing = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(listing.contains("api/snapshot.json: no agent runs with data_dir"), "{listing}");
+    assert!(listing.contains("api/snapshot.json: no agent is running with data_dir"), "{listing}");
     assert!(contents(&dir.path().join("b.tar.gz")).contains_key("host.txt"));
 }
 

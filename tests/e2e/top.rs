@@ -437,5 +437,5 @@ fn without_a_screen_the_table_is_plain_text() {
     let output = top(&["--once"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("no agent runs"), "{message}");
+    assert!(message.contains("no agent is running"), "{message}");
 }

@@ -334,7 +334,7 @@ fn jvm_processes(text: &mut Text<'_>, processes: &[JvmProcessSnapshot]) {
         return;
     }
     let name = "millstream_jvm_process_up";
-    text.family(name, "gauge", "1 if the operator process runs, 0 if it is starting.");
+    text.family(name, "gauge", "1 if the operator process is running, 0 if it is starting.");
     for process in processes {
         text.sample(name, &[("process", &process.name)], u8::from(process.pid.is_some()));
     }

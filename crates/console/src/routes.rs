@@ -136,7 +136,7 @@ struct Readiness<'a> {
 struct ProcessState {
     name: String,
     up: bool,
-    /// Reason why the process does not run; `null` if it runs.
+    /// Reason why the process is not running; `null` if it is running.
     error: Option<String>,
 }
 

@@ -19,7 +19,7 @@ pub struct AgentSnapshot {
 /// defines, and appears under its name in `/api/snapshot`; an empty section is omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sections {
-    /// The JVM inside the process, if one runs.
+    /// The JVM inside the process, if one is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm: Option<JvmSnapshot>,
     /// The collectors of `jvm` sources, if there are any.

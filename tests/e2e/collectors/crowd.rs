@@ -53,7 +53,7 @@ fn a_thousand_collectors_that_never_end_are_named_and_leave_other_pipelines_alon
     wait_until("the log names who waits", PATIENCE, || {
         agent.log().contains("are waiting for a thread: ")
     });
-    let hang = "collectors hang and occupy their threads";
+    let hang = "collectors are hanging and still occupy their threads";
     wait_until("the log names who hangs", PATIENCE, || agent.log().contains(hang));
     fs::write(dir.path().join("app.log"), "one line\n").unwrap();
     wait_for_lines(&dir.path().join("out.txt"), 1);

@@ -119,7 +119,7 @@ fn a_recording_ends_with_its_agent() {
     });
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let message = "the recording ends early because the agent can no longer be reached: no agent \
-                   runs with data_dir ";
+                   is running with data_dir ";
     assert!(stderr(&output).contains(message), "{}", stderr(&output));
     assert!(kinds(&recorded(dir.path(), &output)).contains(&"FileWrite"));
     let refused = record(dir.path(), &["--dump"]);
@@ -162,7 +162,7 @@ fn an_agent_is_reached_over_tcp_with_its_token() {
     let over_tcp =
         |args: &[&str]| command(dir.path(), &["--url", url]).args(args).output().unwrap();
     let story = stdout(&over_tcp(&["--dump", "--token-file", "data/token"]));
-    assert!(story.starts_with("Millstream ") && story.contains(", runs\n"), "{story}");
+    assert!(story.starts_with("Millstream ") && story.contains(", is running\n"), "{story}");
     let wrong = over_tcp(&["--dump", "--token", "wrong"]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(stderr(&wrong).starts_with("the agent responds 401: "), "{}", stderr(&wrong));

@@ -71,7 +71,7 @@ impl Program {
         Program(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Returns whether the program runs; panics if it failed.
+    /// Returns whether the program is running; panics if it failed.
     fn poll_running(&mut self) -> bool {
         match self.0.try_wait().unwrap() {
             Some(status) => assert!(status.success(), "{status}"),

@@ -93,7 +93,7 @@ pub struct Client {
 /// The reason why there is no response.
 #[derive(Debug)]
 pub enum ClientError {
-    /// No agent runs in this data folder.
+    /// No agent is running in this data folder.
     NotRunning(PathBuf),
     /// The agent refused the request.
     Refused(StatusCode, String),
@@ -105,7 +105,7 @@ impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let message = match self {
             ClientError::NotRunning(data_dir) => {
-                format!("no agent runs with data_dir {}", data_dir.display())
+                format!("no agent is running with data_dir {}", data_dir.display())
             }
             ClientError::Refused(status, message) => {
                 format!("the agent responds {}: {message}", status.as_u16())
@@ -232,8 +232,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if no agent runs at the place, it refuses the request, the response is too
-    /// long, or the request fails.
+    /// Returns an error if no agent is running at the place, it refuses the request, the response
+    /// is too long, or the request fails.
     pub async fn request(
         &self,
         method: Method,
@@ -263,8 +263,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if no agent runs at the place, it refuses the request, or the connection
-    /// fails.
+    /// Returns an error if no agent is running at the place, it refuses the request, or the
+    /// connection fails.
     pub async fn stream(
         &self,
         path: &str,

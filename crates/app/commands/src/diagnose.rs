@@ -22,7 +22,7 @@ pub const HELP: &str = "Example:\n  \
     or wrong) or late. A finding contains the cause, the component, the start, the measured values and\n\
     advice. A cause is reported after a few seconds, at most 30 s after it began.\n\n\
     Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, no agent\n\
-    runs, or the agent has no diagnosis yet; 2 invalid usage.";
+    is running, or the agent has no diagnosis yet; 2 invalid usage.";
 
 /// Maximum bytes of a text in the output.
 const TEXT_BYTES_MAX: usize = 400;

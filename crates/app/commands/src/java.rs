@@ -53,7 +53,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
     });
     match attached {
         Ok(target) => {
-            println!("the Java agent runs in process {}", args.pid);
+            println!("the Java agent is running in process {}", args.pid);
             note_socket(&target, &args.options);
             DONE
         }

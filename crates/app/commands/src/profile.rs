@@ -34,8 +34,8 @@ pub const HELP: &str = "Example:\n  \
     512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are component\n\
     ids; work for no component is below the name of the thread. SIGINT ends the profile early.\n\
     --last gets the earlier samples of an agent with profiler.continuous.\n\n\
-    Exit status: 0 done; 1 no agent runs, another profile runs, or the output cannot be written;\n\
-    2 invalid configuration or usage.";
+    Exit status: 0 done; 1 no agent is running, another profile is in progress, or the output cannot\n\
+    be written; 2 invalid configuration or usage.";
 
 /// Maximum bytes of a profile for a comparison.
 const PPROF_BYTES_MAX: u64 = 64 << 20;

@@ -37,8 +37,8 @@ pub const HELP: &str = "Example:\n  \
     line, and *.txt is a report. Without -o, --dump and --from-crash write the report to standard\n\
     output, and -d writes millstream-TIME.jfr.\n\n\
     Changed settings are in effect until the agent exits or a reload changes recorder.events.\n\n\
-    Exit status: 0 done; 1 no agent runs, the agent exited early, there is no recording, or the output\n\
-    cannot be written; 2 invalid configuration or usage.";
+    Exit status: 0 done; 1 no agent is running, the agent exited early, there is no recording, or the\n\
+    output cannot be written; 2 invalid configuration or usage.";
 
 /// The arguments of `record`.
 #[derive(clap::Args)]

@@ -34,8 +34,8 @@ pub const HELP: &str = "Example:\n  \
     unless --raw is set. A tap neither delays nor drops events of the agent. With --follow each line is\n\
     an event that passed ID, with its path from the source to the sinks. Events go to standard output\n\
     and messages to standard error. Without --limit the command runs until Ctrl-C.\n\n\
-    Exit status: 0 done; 1 no agent runs, the agent stops, too many taps are open, or the output no\n\
-    longer exists after a reload; 2 unknown id, invalid expression or usage.";
+    Exit status: 0 done; 1 no agent is running, the agent stops, too many taps are open, or the output\n\
+    no longer exists after a reload; 2 unknown id, invalid expression or usage.";
 
 /// Maximum bytes of a request's path and parameters. The agent accepts 16 KiB with all headers.
 const PATH_BYTES_MAX: usize = 15 << 10;

@@ -122,7 +122,7 @@ const fn row(cause: Cause, id: &'static str, hold_seconds: f64, advice: &'static
 const ROWS: [Row; 34] = [
     row(Cause::LoginOrCertificate, "login_or_certificate", 14.0, "check `auth`, `sasl` and `tls` of {}, and the account's permissions"),
     row(Cause::TopicOrIndexMissing, "topic_or_index_missing", 14.0, "create the topic or index that {} writes to or reads, or correct its name"),
-    row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} runs, that its address is right, and that no firewall blocks it"),
+    row(Cause::EndpointUnreachable, "endpoint_unreachable", 14.0, "check that the endpoint of {} is running, that its address is right, and that no firewall blocks it"),
     row(Cause::CannotListen, "cannot_listen", 14.0, "free the port in `listen` of {} (`ss -ltnp` shows the process that uses it), or configure another port"),
     row(Cause::BrokerThrottles, "broker_throttles", 14.0, "raise the quota at the endpoint of {}, or send less data"),
     row(Cause::EndpointRefuses, "endpoint_refuses", 14.0, "read the endpoint's response in the agent's log; correct the events or the settings of {}"),

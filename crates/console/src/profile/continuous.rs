@@ -44,7 +44,7 @@ struct Continuous {
 struct Setting {
     /// Time for which samples are kept; `None` if continuous profiling is off.
     keep: Option<Duration>,
-    /// Whether the task runs.
+    /// Whether the task is running.
     has_task: bool,
 }
 

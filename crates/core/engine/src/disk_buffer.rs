@@ -2,9 +2,9 @@
 //!
 //! The buffer is responsible for payloads from sources that cannot reread them: the debts of a
 //! payload are settled when it is durable on disk or delivered, whichever comes first. In
-//! `overflow` mode, a payload goes to its lane if the lane has room and no entry waits. Otherwise
-//! the payload is written, together with everything in the lanes, so that nothing in memory
-//! prevents a source from being settled. In `always` mode, each payload is written first.
+//! `overflow` mode, a payload goes to its lane if the lane has room and no entry is waiting.
+//! Otherwise the payload is written, together with everything in the lanes, so that nothing in
+//! memory prevents a source from being settled. In `always` mode, each payload is written first.
 //!
 //! Entries are numbered in the order of their arrival, and lanes receive them in this order. If a
 //! lane returns an entry, the buffer delivers the entry again.
@@ -163,7 +163,7 @@ impl DiskBuffer {
     }
 
     /// Returns whether the disk buffer takes payloads from a source. If the source can reread them
-    /// (not `overflows`) and no entry waits, the sink's memory queue takes them.
+    /// (not `overflows`) and no entry is waiting, the sink's memory queue takes them.
     pub fn takes(&self, overflows: bool) -> bool {
         overflows || self.is_behind()
     }

@@ -5,8 +5,8 @@
 //! transform's deadline is *abandoned*: the pool hands its batches back, ignores its later result,
 //! and lets another thread take its place. Abandoned calls count against the transform's
 //! concurrency, so that a transform that hangs keeps a bounded number of threads. Once all of its
-//! calls hang, the batches in its queue are also handed back at the deadline. A transform may limit
-//! the number of calls that hang; at this limit, its batches are handed back immediately.
+//! calls are hanging, the batches in its queue are also handed back at the deadline. A transform
+//! may limit the number of hanging calls; at this limit, its batches are handed back immediately.
 
 use crate::ticket::Arrival;
 use millstream_model::{Batch, EngineTime, Offload};
@@ -183,7 +183,8 @@ impl OffloadPool {
         back
     }
 
-    /// Returns how many of a transform's calls hang, and the consequence; `None` if no call hangs.
+    /// Returns how many of a transform's calls are hanging, and the consequence. Returns `None` if
+    /// no call is hanging.
     pub fn hanging(&self, queue: &Arc<OffloadQueue>) -> Option<String> {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue))?;
@@ -191,11 +192,11 @@ impl OffloadPool {
         let all = queue.transform.concurrency();
         let consequence = if member.has_given_up() { ", so no more calls are made" } else { "" };
         let message =
-            format!("{calls} of {all} calls exceeded their deadline and hang{consequence}");
+            format!("{calls} of {all} calls exceeded their deadline and are hanging{consequence}");
         (calls > 0).then_some(message)
     }
 
-    /// Returns the number of a transform's calls that hang.
+    /// Returns the number of a transform's hanging calls.
     pub fn hanging_calls(&self, queue: &Arc<OffloadQueue>) -> u64 {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue));
@@ -236,8 +237,8 @@ impl Pool {
     }
 
     /// Returns whether a call is due. If `threads_max` threads are busy, only a transform without a
-    /// call in progress may be called, because calls that hang and have no deadline must not
-    /// prevent other transforms from meeting their deadlines.
+    /// call in progress may be called, because hanging calls without a deadline must not prevent
+    /// other transforms from meeting their deadlines.
     fn has_due(&self, threads_max: usize) -> bool {
         self.members.iter().any(|member| self.is_due(member, threads_max))
     }
@@ -298,13 +299,13 @@ impl Member {
         !self.waiting.is_empty() && is_free && !self.has_given_up()
     }
 
-    /// Returns whether so many calls hang that the pool makes no more calls.
+    /// Returns whether so many calls are hanging that the pool makes no more calls.
     fn has_given_up(&self) -> bool {
         self.queue.transform.hanging_max().is_some_and(|max| self.abandoned >= max)
     }
 
     /// Takes the batches that will not be passed to a call, or that have waited for longer than the
-    /// deadline while every call hangs.
+    /// deadline while every call is hanging.
     fn take_late(&mut self, now: EngineTime) -> Vec<Arrival> {
         if self.has_given_up() {
             return self.waiting.drain(..).map(|waiting| waiting.arrival).collect();

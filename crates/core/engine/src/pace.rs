@@ -39,7 +39,7 @@ const FAIR_ONE_IN: u64 = 16;
 /// all.
 ///
 /// `waiting` contains the priorities of the waiting sources, longest wait first; `turn` is
-/// incremented with each pick. `None` if no source waits.
+/// incremented with each pick. `None` if no source is waiting.
 pub fn pick(waiting: impl Iterator<Item = Priority>, turn: u64) -> Option<usize> {
     let mut waiting = waiting.enumerate();
     if turn % FAIR_ONE_IN == FAIR_ONE_IN - 1 {

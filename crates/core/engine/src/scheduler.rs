@@ -169,7 +169,7 @@ impl Scheduler {
         self.changed.notify_one();
     }
 
-    /// Polls a source soon, even if it waits or has ended.
+    /// Polls a source soon, even if it is waiting or has ended.
     pub fn wake(&self, source: SourceIndex) {
         self.lock().wake(source);
         self.changed.notify_one();

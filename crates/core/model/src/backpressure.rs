@@ -38,7 +38,7 @@ impl Backpressure {
         self.reasons.load(Ordering::SeqCst) != 0
     }
 
-    /// Sets whether an input waits for `reason`; returns whether the caller must wake a lane.
+    /// Sets whether an input is waiting for `reason`; returns whether the caller must wake a lane.
     pub fn set(&self, reason: BackpressureReason, waits: bool) -> bool {
         let bit = reason as u8;
         let is_set = self.reasons.load(Ordering::SeqCst) & bit != 0;

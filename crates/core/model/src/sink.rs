@@ -218,9 +218,9 @@ pub trait Lane: Send {
         payload: &'a Payload,
     ) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
 
-    /// Returns whether the lane takes no more payloads for now. Payloads then stay in the queue
-    /// before the lane, where newer ones may replace them. The engine calls this again when the
-    /// lane makes progress.
+    /// Returns whether the lane is temporarily not accepting payloads. Payloads then stay in the
+    /// queue before the lane, where newer ones may replace them. The engine calls this again when
+    /// the lane makes progress.
     fn is_full(&self) -> bool {
         false
     }

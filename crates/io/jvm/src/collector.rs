@@ -145,7 +145,7 @@ pub enum CollectorState {
     Running,
     /// A call was interrupted but does not return.
     Hangs,
-    /// A call waits until the agent takes more events.
+    /// A call is waiting until the agent accepts more events.
     Blocked,
 }
 

@@ -64,7 +64,7 @@ pub struct CollectorSnapshot {
     /// Id of the collector's source.
     pub component: String,
     /// `waiting` for its next call, `queued` for a thread, `running`, `blocked` because the agent
-    /// takes no more events, `hangs` because it was interrupted and does not return, or `down`
+    /// is not accepting events, `hangs` because it was interrupted and does not return, or `down`
     /// because its process is not running or does not accept it.
     pub state: &'static str,
     /// Number of calls that have started.

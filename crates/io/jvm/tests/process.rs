@@ -38,7 +38,7 @@ mod tests {
         process().register(&spec()).unwrap()
     }
 
-    /// Waits until the child runs; returns its id.
+    /// Waits until the child is running; returns its id.
     fn pid() -> Pid {
         let begin = Instant::now();
         loop {

@@ -91,8 +91,8 @@ pub enum StartError {
     /// The buffer size is out of range.
     #[error("a buffer of {0} bytes is out of range; use 64 KiB to 256 MiB")]
     Buffer(usize),
-    /// Another profile runs in this process.
-    #[error("another profile runs in this process; retry after it ends")]
+    /// Another profile is running in this process.
+    #[error("another profile is running in this process; retry after it ends")]
     Running,
     /// Another library handles the signal that is used for sampling.
     #[error(

@@ -74,7 +74,7 @@ fn present() -> Option<libc::stack_t> {
 }
 
 /// Returns the number of bytes that are left for a signal handler on its alternate stack, or `None`
-/// if the handler runs on the thread's own stack. Safe in signal handlers.
+/// if the handler is running on the thread's own stack. Safe in signal handlers.
 pub fn handler_room() -> Option<usize> {
     let stack = present().filter(|stack| stack.ss_flags & libc::SS_ONSTACK != 0)?;
     let here = (&raw const stack).addr();
@@ -93,7 +93,7 @@ mod tests {
             let before = size();
             let stack = SignalStack::install().unwrap();
             assert_eq!(size(), Some((0, STACK_BYTES)));
-            assert_eq!(handler_room(), None, "no handler runs");
+            assert_eq!(handler_room(), None, "no handler is running");
             drop(stack);
             assert_eq!(size(), before);
         })

@@ -123,7 +123,7 @@ impl Live {
         let bytes = bytes.map_err(|error| gone(error.to_string()))?;
         let snapshot = Snapshot::parse(&bytes).map_err(|error| gone(error.to_string()))?;
         if !self.is_same_run(&snapshot) {
-            return Err(gone("another agent runs in its place".to_owned()));
+            return Err(gone("another agent is running in its place".to_owned()));
         }
         let (writer, end_ticks) = (&mut self.writer, &mut self.end_ticks);
         let mut written = Ok(());

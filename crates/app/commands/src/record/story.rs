@@ -99,7 +99,7 @@ impl<T: Tables> Story<'_, T> {
     fn head(&self, head: &Head, events: &[Event]) -> String {
         let (version, pid) = (plain(&head.version), head.pid);
         let how = match head.end {
-            End::Running => "runs",
+            End::Running => "is running",
             End::Ended => "exited normally",
             End::Died => "died: it did not exit normally",
         };

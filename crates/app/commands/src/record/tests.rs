@@ -67,7 +67,8 @@ fn arguments_that_contradict_each_other_are_errors() {
 #[test]
 fn without_an_agent_the_message_says_what_to_do() {
     let Failure(status, message) = ClientError::NotRunning("/data".into()).into();
-    let expected = "no agent runs with data_dir /data; start the agent, or use --from-crash /data";
+    let expected =
+        "no agent is running with data_dir /data; start the agent, or use --from-crash /data";
     assert_eq!(status, FAILED);
     assert!(message.unwrap().starts_with(expected));
 }

@@ -198,7 +198,7 @@ fn answers(client: &Client, bundle: &mut Bundle) {
     }
 }
 
-/// Adds the recording of the agent, or the recording of its last run if none runs.
+/// Adds the recording of the agent, or the recording of its last run if no agent is running.
 fn recording(client: Option<&Client>, is_live: bool, bundle: &mut Bundle) {
     let Some(client) = client else {
         return bundle.miss("recording.jfr", "cannot find the agent");
@@ -254,7 +254,9 @@ fn log(target: &Target, bundle: &mut Bundle) {
     let text = match (&file, pid) {
         (Some(path), _) => end_of(path).map_err(|error| format!("{}: {error}", path.display())),
         (None, Some(pid)) => journal(pid),
-        (None, None) => Err("log.to is stderr and no agent runs; add the log yourself".to_owned()),
+        (None, None) => {
+            Err("log.to is stderr and no agent is running; add the log yourself".to_owned())
+        }
     };
     bundle.add_if("log.txt", text);
 }

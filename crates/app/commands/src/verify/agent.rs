@@ -125,7 +125,7 @@ impl Agent {
         command.spawn()
     }
 
-    /// Returns whether the agent runs and was not told to stop.
+    /// Returns whether the agent is running and was not told to stop.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
@@ -151,8 +151,8 @@ impl Agent {
         };
     }
 
-    /// Waits until the agent runs again, for at most the shutdown timeout plus the pause after a
-    /// kill.
+    /// Waits until the agent is running again, for at most the shutdown timeout plus the pause
+    /// after a kill.
     pub fn await_up(&mut self) -> Result<(), String> {
         while !self.is_up() {
             std::thread::sleep(LOOK);

@@ -268,7 +268,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Deletes a file that the agent has not read to its end, and the rotated files. No agent can
-    /// deliver a file that is deleted while no agent runs or before the agent has found it.
+    /// deliver a file that is deleted while no agent is running or before the agent has found it.
     /// Therefore all lines are delivered first, and there is no kill until the deleted data is also
     /// delivered.
     fn rest(&mut self) -> Result<(), String> {

@@ -54,8 +54,8 @@ impl<P: Packer, R: Send + 'static> PackTask<P, R> {
         }));
     }
 
-    /// Waits for the job's result, or forever if no job runs. Cancel safe. Resumes a panic of the
-    /// packer.
+    /// Waits for the job's result, or forever if no job is running. Cancel safe. Resumes a panic of
+    /// the packer.
     pub async fn wait(&mut self) -> R {
         let Some(work) = &mut self.work else { return pending().await };
         let done = work.await;

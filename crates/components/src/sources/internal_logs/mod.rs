@@ -31,8 +31,8 @@ struct InternalLogsSource {
     waiting: u64,
     emitter: MetricEmitter,
     counters: Arc<Counters>,
-    /// Whether the source accepts no more records. The agent logs while it stops, so the source
-    /// would otherwise never finish.
+    /// Whether the source has stopped accepting records. The agent logs while it stops, so the
+    /// source would otherwise never finish.
     is_closing: bool,
 }
 

@@ -140,8 +140,9 @@ impl Recordings {
         let unreadable = unreadable.iter().chain(&failed).chain(&self.invalid);
         let mut reasons: BTreeMap<String, String> =
             unreadable.map(|(path, reason)| (path.display().to_string(), reason.clone())).collect();
-        let why =
-            || format!("it waits because {open_max} recordings are open, which is the maximum");
+        let why = || {
+            format!("it is waiting because {open_max} recordings are open, which is the maximum")
+        };
         reasons.extend(waiting.into_iter().map(|path| (path, why())));
         reasons.extend(missing.into_iter().map(|pattern| (pattern, "no match".to_owned())));
         (candidates, reasons)

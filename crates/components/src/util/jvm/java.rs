@@ -32,7 +32,7 @@ impl Place<'_> {
         }
     }
 
-    /// Starts the JVM unless it runs.
+    /// Starts the JVM unless it is running already.
     ///
     /// # Errors
     /// Returns an error if the JVM cannot start.

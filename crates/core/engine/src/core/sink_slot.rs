@@ -170,7 +170,7 @@ impl SinkSlot {
         self.behind_since.update(is_behind, now)
     }
 
-    /// Tells the lanes whether data waits for them because of `reason`.
+    /// Tells the lanes whether data is waiting for them because of `reason`.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
         for lane in &self.lanes {
             lane.press(reason, waits);

@@ -126,7 +126,7 @@ pub(crate) struct SourceSlot {
     pub unreadable: Arc<Unreadable>,
     pub traits: Traits,
     pub wiring: Wiring,
-    /// The source's wait for capacity, if it waits.
+    /// The source's wait for capacity, if the source is waiting.
     pub wait: CapacityWait,
     /// Where taps receive the data that the source reads.
     pub tap: Arc<TapPoint>,

@@ -34,8 +34,8 @@ struct Current {
 }
 
 impl CapacityWait {
-    /// Records after a poll whether the source waits. `lacks` returns the component that it waits
-    /// for.
+    /// Records after a poll whether the source is waiting. `lacks` returns the component for which
+    /// the source is waiting.
     pub fn note(&self, source: &str, is_waiting: bool, lacks: impl Fn() -> Arc<str>) {
         if !is_waiting && !self.is_waiting() {
             return;

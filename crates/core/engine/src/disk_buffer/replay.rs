@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// The next entry for a lane, if any.
 enum Next {
-    /// No entry waits, or the lanes have no room.
+    /// No entry is waiting, or the lanes have no room.
     Nothing,
     /// An entry in memory was passed to its lane.
     Dealt,

@@ -222,7 +222,7 @@ impl State {
         self.is_target_free() && (queued == 0 || queued + bytes <= target.share)
     }
 
-    /// Tells the lanes whether an entry waits for them.
+    /// Tells the lanes whether an entry is waiting for them.
     fn press(&self, waits: bool) {
         for lane in self.lanes() {
             lane.press(BackpressureReason::DiskBuffer, waits);
@@ -421,8 +421,8 @@ impl State {
             || self.window.first_unsettled().is_none()
     }
 
-    /// Returns whether the lanes can receive an entry now. Tells the lanes if an entry waits for
-    /// them.
+    /// Returns whether the lanes can receive an entry now. Tells the lanes if an entry is waiting
+    /// for them.
     pub fn may_deal(&self, lanes: usize, bytes: u64) -> bool {
         let may = self.has_room(bytes) && self.is_in_turn(lanes);
         self.press(!may);

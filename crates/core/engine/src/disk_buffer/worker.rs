@@ -390,7 +390,7 @@ impl State {
         }
     }
 
-    /// Marks a written entry as durable; returns whether it waits for its lane.
+    /// Marks a written entry as durable; returns whether it is waiting for its lane.
     fn synced(&mut self, number: u64, holds: &mut Vec<Hold>) -> bool {
         let Some(entry) = self.window.get(number) else { return false };
         entry.place = Place::Disk;

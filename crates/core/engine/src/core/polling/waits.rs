@@ -10,7 +10,7 @@ use millstream_recorder::schema::EventKind;
 use std::time::Duration;
 
 impl Polling {
-    /// Tells lanes after a poll whether a source waits for them.
+    /// Tells lanes after a poll whether a source is waiting for them.
     pub(super) fn note_waits(&self, source: &SourceSlot, capacity: &Capacity, polled: &Polled) {
         let downstream = source.wiring.downstream;
         let waits_for_memory = capacity.ready == downstream;
@@ -23,8 +23,8 @@ impl Polling {
         self.set_waits(source, if feeder_waits { downstream } else { sinks });
     }
 
-    /// Returns whether a sink waits until the events in its feed are settled. A sink waits if the
-    /// feed is full, or if the sink's input ends only then.
+    /// Returns whether a sink is waiting until the events in its feed are settled. A sink waits if
+    /// the feed is full, or if the sink's input ends only after these events are settled.
     fn feeder_waits(&self, fed: &Fed) -> bool {
         fed.feed.is_full() || self.resources.until_eof && self.is_ending(fed)
     }

@@ -10,7 +10,7 @@ import java.util.Map;
  */
 public interface Events {
     /**
-     * Adds an event, which is sent when {@code collect} returns or earlier. Blocks while the agent accepts no more events.
+     * Adds an event, which is sent when {@code collect} returns or earlier. Blocks while the agent is not accepting events.
      *
      * @param message the event's text, at most 1 MiB in UTF-8
      * @throws IllegalArgumentException if the message is null or too long; nothing is added
@@ -28,6 +28,6 @@ public interface Events {
      */
     void add(String message, Map<String, ?> fields);
 
-    /** Sends the events that were added so far. Blocks while the agent accepts no more events. */
+    /** Sends the events that were added so far. Blocks while the agent is not accepting events. */
     void flush();
 }
