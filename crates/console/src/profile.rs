@@ -182,8 +182,8 @@ fn reserve(duration: Duration) -> Result<u64, String> {
     if let Some(running) = job.as_ref().filter(|job| job.is_running()) {
         let seconds = running.remaining_seconds().ceil();
         return Err(format!(
-            "another profile has been running for {seconds} s, and only one can run at a time; \
-             DELETE /api/profile?id={} ends it",
+            "another profile is running for {seconds} more seconds, and only one can run at a \
+             time; DELETE /api/profile?id={} ends it",
             running.id
         ));
     }
