@@ -66,14 +66,14 @@ enum State {
 
 static JOB: Mutex<Option<Job>> = Mutex::new(None);
 
-/// Number of the last profile.
+/// Id of the last profile.
 static LAST_ID: Mutex<u64> = Mutex::new(0);
 
 /// The response of a GET without `last`.
 #[derive(Serialize)]
 struct Shown {
     running: bool,
-    /// Number of the running profile.
+    /// Id of the running profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u64>,
     /// Time until the running profile ends, in seconds.
@@ -176,7 +176,7 @@ fn request(body: &[u8]) -> Result<ProfileRequest, String> {
     Ok(request)
 }
 
-/// Reserves the only profile of the process, and returns the number of the new profile.
+/// Reserves the only profile of the process, and returns the id of the new profile.
 fn reserve(duration: Duration) -> Result<u64, String> {
     let mut job = JOB.lock();
     if let Some(running) = job.as_ref().filter(|job| job.is_running()) {

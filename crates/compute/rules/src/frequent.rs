@@ -26,7 +26,7 @@ pub struct FrequentKeys {
     generation: u32,
 }
 
-/// The numbers of the frequent keys for one key field list.
+/// The numbering of the frequent keys for one key field list.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     /// The keys, stored as groups without accumulators.

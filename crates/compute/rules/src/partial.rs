@@ -13,8 +13,8 @@
 //! - the number of key columns (`u32`), and for each column the index of its list of key fields in
 //!   the plan (`u32`), the number of fields (`u32`), the dictionary of each field (`u32`), the
 //!   number of keys (`u32`), and, if there is more than one field, the string numbers of each key
-//!   (`u32`), counted from 1, with 0 for a missing value. If there is only one field, a key is the
-//!   number of its string;
+//!   (`u32`), counted from 1, with 0 for a missing value. If there is only one field, a key is its
+//!   string number;
 //! - the position of the number of dictionaries (`u32`).
 
 use crate::frequent::{self, FrequentKeys, KeyGroups};
@@ -141,7 +141,7 @@ struct KeyColumn<'b> {
     list: usize,
     dictionaries: Vec<u32>,
     keys: &'b [[u8; 4]],
-    /// The numbers of the keys as frequent keys. Empty if too few keys are frequent.
+    /// For each key, its number as a frequent key. Empty if too few keys are frequent.
     numbers: Vec<u32>,
     /// Generation of `numbers`.
     generation: u32,
@@ -269,7 +269,7 @@ impl<'b> TaskPartial<'b> {
     }
 
     /// Finds the groups for keys that are mostly frequent. Returns whether all groups were already
-    /// known. `numbers` contains the number of each key, and `of_numbers` the group for each
+    /// known. `numbers` contains each key's number, and `of_numbers` contains the group for each
     /// number.
     fn find_frequent(
         &self,
@@ -458,7 +458,7 @@ impl<'b> KeyColumn<'b> {
         self.generation = generation;
     }
 
-    /// Returns the number of a key as a frequent key, or `None` if the key is not frequent.
+    /// Returns the key's number as a frequent key, or `None` if the key is not frequent.
     fn number_key(
         &self,
         key: u32,

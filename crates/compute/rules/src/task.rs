@@ -67,7 +67,7 @@ pub enum Extraction {
         from: String,
         /// The text before the value.
         left: Vec<u8>,
-        /// Number of the occurrence of `left`, counted from 0.
+        /// Which occurrence of `left` to use, counted from 0.
         index: u32,
         /// The text after the value.
         right: Vec<u8>,
@@ -78,7 +78,7 @@ pub enum Extraction {
         from: String,
         /// The delimiter, which must not be empty.
         delimiter: Vec<u8>,
-        /// Number of the part, counted from 0.
+        /// Which part to use, counted from 0.
         index: u32,
     },
     /// A group in the first match of a regular expression.
@@ -87,7 +87,7 @@ pub enum Extraction {
         from: String,
         /// The expression, which must be valid.
         pattern: String,
-        /// Name or number of the group.
+        /// Group name or group number.
         group: String,
     },
     /// The value at a path in JSON text. Strings are unescaped, and other values keep their text.

@@ -24,7 +24,7 @@ const CACHED_CONTEXTS: usize = 10_000;
 /// [`Shard::evict`].
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
-    /// Number of the generation in which the shard may evict the series.
+    /// The generation in which the shard may evict the series.
     pub(crate) generation: u64,
     pub(crate) ids: Vec<u32>,
 }
@@ -356,7 +356,7 @@ impl Shard {
         }
     }
 
-    /// Adds a context to the front of the series' list. Returns the number of the context.
+    /// Adds a context to the front of the series' list. Returns the context's number.
     fn insert_context(&mut self, series: u32, key: SeriesKey) -> u32 {
         let hash = self.hash_of(&key);
         let context = Context { key: Some(key), series, next: self.first[series] };

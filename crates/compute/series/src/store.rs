@@ -44,7 +44,7 @@ struct Series {
     kind: Kind,
     /// Number of shards that contain the series.
     links: u16,
-    /// Number of the period in which the series was created.
+    /// The period in which the series was created.
     since: u32,
     /// The sum of the period, or the last value.
     value: f64,
@@ -93,7 +93,7 @@ pub enum Aggregate<'a> {
 pub struct Reading<'a> {
     /// Kind, name and tags.
     pub key: &'a SeriesKey,
-    /// Number of the period in which the series was created, counted from 0. If it changes, `total`
+    /// The period in which the series was created, counted from 0. If the period changes, `total`
     /// has restarted at 0.
     pub since: u32,
     /// Whether the period has points without a timestamp.

@@ -38,7 +38,7 @@ pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Version of the segment format.
 pub const SEGMENT_FORMAT: u32 = format::VERSION;
 
-/// The number of an entry.
+/// An entry number.
 ///
 /// Numbers ascend in a spool, with gaps, because a payload that was delivered from memory is never
 /// written.
@@ -57,7 +57,7 @@ impl EntryNumber {
 pub struct SourceRange {
     /// Id of the source.
     pub source: Arc<str>,
-    /// Number of the origin.
+    /// Origin number.
     pub origin: u64,
     /// First offset of the range.
     pub start: u64,
@@ -68,7 +68,7 @@ pub struct SourceRange {
 /// The description of an entry's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryMeta {
-    /// The number of the entry.
+    /// Entry number.
     pub number: EntryNumber,
     /// Time of writing, in milliseconds since 1970 (UTC).
     pub written_ms: i64,

@@ -49,11 +49,11 @@ pub enum ColumnPlace {
 /// A row for which a rule failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFailure {
-    /// Number of the row.
+    /// Row number.
     pub row: u32,
     /// The kind of failure.
     pub reason: FailureReason,
-    /// Number of the rule.
+    /// Rule number.
     pub rule: u32,
     /// Text of the exception: its class and message.
     pub message: Arc<str>,

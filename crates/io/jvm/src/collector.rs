@@ -113,7 +113,7 @@ pub struct CollectorsStats {
 /// Statistics about a collector since it was registered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CollectorStats {
-    /// Number of the collector; see [`Collector::number`].
+    /// Id of the collector in this process; see [`CollectorId::id`].
     pub id: i32,
     /// Id of the source.
     pub component: String,
@@ -163,9 +163,9 @@ pub struct CollectorNumber(Arc<AtomicU64>);
 /// The id of a collector in one process's statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectorId {
-    /// Number of the process start for which the id is valid, counted from 1.
+    /// Which start of the process the id is valid for, counted from 1.
     pub start: u32,
-    /// Number of the collector in this process.
+    /// Id of the collector in this process.
     pub id: i32,
 }
 
@@ -230,7 +230,7 @@ impl Collector {
         Collector(Place::Process(slot))
     }
 
-    /// Returns the number of the collector in [`CollectorsStats`].
+    /// Returns the collector's position in [`CollectorsStats`].
     pub fn number(&self) -> &CollectorNumber {
         match &self.0 {
             Place::Inside(local) => &local.number,

@@ -149,7 +149,7 @@ layout! {
     /// Length of an answer in words.
     ANSWER_WORDS = 9;
 
-    /// Number of a changed column in the request, or -1.
+    /// Column number of a changed column in the request, or -1.
     CHANGED_COLUMN = 0;
     /// Offset of the column's name, if the column is not in the request.
     CHANGED_NAME = 1;
@@ -165,7 +165,7 @@ layout! {
     FAILED_ROW = 0;
     /// Reason of the failure, one of REASON.
     FAILED_REASON = 1;
-    /// Number of the rule.
+    /// Rule number.
     FAILED_RULE = 2;
     /// Offset of the message, which is UTF-8.
     FAILED_MESSAGE = 3;

@@ -44,7 +44,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 pub struct TopicPartition {
     /// Name of the topic.
     pub topic: Arc<str>,
-    /// Number of the partition.
+    /// Partition number.
     pub partition: i32,
 }
 

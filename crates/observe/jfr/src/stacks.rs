@@ -55,14 +55,13 @@ pub fn reference(name: &'static str, id: TypeId, label: &'static str) -> Element
     field(name, id, label).with("constantPool", "true")
 }
 
-/// Appends the entry for a class. `name` is the number of a symbol.
+/// Appends the entry for a class. `name` is a symbol number.
 pub fn push_class(out: &mut Vec<u8>, name: u32) {
     varint::push(out, key(name));
     varint::push(out, 0);
 }
 
-/// Appends the entry for a method. Class, name and descriptor are numbers of entries in their
-/// pools.
+/// Appends the entry for a method. Class, name and descriptor are entry numbers in their pools.
 pub fn push_method(out: &mut Vec<u8>, class: u32, name: u32, descriptor: u32) {
     varint::push(out, key(class));
     varint::push(out, key(name));
@@ -74,11 +73,11 @@ pub fn push_method(out: &mut Vec<u8>, class: u32, name: u32, descriptor: u32) {
 /// A frame of a stack trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackFrame {
-    /// Number of the method's entry.
+    /// Entry number of the method.
     pub method: u32,
     /// Line in the source file, if known.
     pub line: Option<u32>,
-    /// Number of the frame type's entry.
+    /// Entry number of the frame type.
     pub frame_type: u32,
 }
 

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// reloads may add more names.
 const COMPONENTS_MAX: usize = 4096;
 
-/// The ids of all components so far. The number of a component is the position of its id plus one.
+/// The ids of all components so far. A component's number is the position of its id plus one.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The number of the component for which this thread is working. The variable must not have a
-    /// destructor or lazy initialization, because signal handlers read it.
+    /// Component number that this thread is working for. The variable must not have a destructor
+    /// or lazy initialization, because signal handlers read it.
     static CURRENT: AtomicU32 = const { AtomicU32::new(0) };
 }
 
@@ -68,7 +68,7 @@ impl Drop for Entered {
     }
 }
 
-/// Returns the number of the calling thread's component. Safe in signal handlers.
+/// Returns the component number of the calling thread. Safe in signal handlers.
 pub(crate) fn current() -> u32 {
     CURRENT.with(|current| current.load(Ordering::Relaxed))
 }

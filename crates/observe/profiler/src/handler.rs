@@ -47,7 +47,7 @@ pub fn is_handling() -> bool {
 
 /// The data that handlers need to sample for a profile.
 pub(crate) struct Sampler {
-    /// The number of the profile, because a signal for an earlier profile may arrive late.
+    /// Profile number, because a signal for an earlier profile may arrive late.
     pub number: u32,
     event: Event,
     pub buffer: Buffer,
@@ -267,7 +267,7 @@ impl Drop for Sampler {
     }
 }
 
-/// Returns the value for a timer: the numbers of the profile and the thread.
+/// Packs the profile number and the thread number into the value that a timer's signal carries.
 pub(crate) fn value(number: u32, thread: u32) -> usize {
     (u64::from(number) << 32 | u64::from(thread)) as usize
 }

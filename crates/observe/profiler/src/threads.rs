@@ -32,7 +32,7 @@ struct Running {
 /// The threads found so far.
 pub(crate) struct Threads {
     settings: Settings,
-    /// The number of the profile.
+    /// Profile number.
     number: u32,
     clocks: Arc<Clocks>,
     running: HashMap<u32, Running>,

@@ -67,7 +67,7 @@ impl Frame {
     }
 }
 
-/// The number of a frame within its profile.
+/// The id of a frame within its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameId(u32);
 
@@ -122,7 +122,7 @@ impl Profile {
         &self.about
     }
 
-    /// Returns the number of a frame. Equal frames have the same number. Adds a new frame.
+    /// Returns the id of a frame. Equal frames have the same id. Adds a new frame.
     pub fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(id) = self.by_frame.get(&frame) {
             return *id;

@@ -39,7 +39,7 @@ pub struct Thread<'t> {
     pub os_id: u32,
 }
 
-/// The strings and threads to which events refer by number.
+/// The strings and threads to which events refer by id.
 ///
 /// The result for a number never changes. The result is `None` for unknown numbers, for example if
 /// the file is damaged. A field with an unknown number is written without a value.

@@ -7,7 +7,7 @@
 //!
 //! | word of a half | holds |
 //! |---|---|
-//! | 0 | number of used words (32 bits), epoch (32): the number of this use of the half |
+//! | 0 | number of used words (32 bits), epoch (32), which numbers the uses of the halves |
 //! | 1 | start of this use in ticks |
 //! | 2 to 7 | 0 |
 //! | from 8 | entries |
@@ -69,8 +69,8 @@ impl<'m> Names<'m> {
         names
     }
 
-    /// Returns the number of a half's current use. References with another number must be
-    /// recreated.
+    /// Returns the epoch, which numbers the uses of the halves. References from another epoch must
+    /// be recreated.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }

@@ -311,7 +311,7 @@ pub struct Reader {
     text_ids: HashMap<String, TextId>,
     threads: Vec<(String, u32)>,
     thread_ids: HashMap<OsThread, ThreadId>,
-    /// For each epoch and reference, the number of the string.
+    /// For each epoch and reference, the string id.
     references: HashMap<(u32, u32), u64>,
     /// For each epoch and reference, the subject and its values.
     subjects: HashMap<(u32, u32), (SubjectId, [u64; 3])>,
@@ -423,7 +423,7 @@ impl Reader {
         subject
     }
 
-    /// Returns the number of the string to which a reference points.
+    /// Returns the id of the string to which a reference points.
     fn text(&mut self, snapshot: &Snapshot, reference: u32, end_ticks: u64) -> u64 {
         let Some(key) = valid(&snapshot.names, reference, end_ticks) else { return NO_TEXT };
         if let Some(id) = self.references.get(&key) {

@@ -38,7 +38,7 @@ pub enum Act {
 /// A received data message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Number of the message's connection, from 0.
+    /// Connection number of the message, from 0.
     pub connection: usize,
     /// Number of earlier messages on all connections.
     pub nth: usize,

@@ -22,7 +22,7 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, String>,
     /// The body as sent.
     pub body: Vec<u8>,
-    /// Number of the request's connection, from 0.
+    /// Connection number of the request, from 0.
     pub connection: usize,
     /// Time at which the request was completely read.
     pub at: Instant,

@@ -33,7 +33,7 @@ struct Plan {
 /// Decodes the events of a chunk up to the readable length at the last check.
 pub struct Decoder {
     reader: ChunkReader,
-    /// Plans by type number.
+    /// Plans by type id.
     plans: Vec<Option<Box<Plan>>>,
 }
 

@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 4 * BLOCK_BYTES;
 /// Number of rows at which a fill is full, with space for the rows of the last event.
 const ROWS_MAX: usize = BATCH_ROWS_MAX - 4 * DISTRIBUTION_ROWS;
 
-/// Number of a time window: its start divided by its length.
+/// Window number: the start of a time window divided by its length.
 pub type Window = i64;
 
 /// The values of an event type, by window and tags.

@@ -23,7 +23,7 @@ const CACHE_MAX: usize = 16_384;
 /// The tags of a metric, without the tags of the process.
 pub type TagSet = Vec<(&'static str, String)>;
 
-/// Number of a tag set in a chunk.
+/// Id of a tag set in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagSetId(pub u32);
 

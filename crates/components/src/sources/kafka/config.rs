@@ -157,7 +157,7 @@ pub enum Tombstones {
 pub enum RecordPart {
     /// Name of the topic.
     Topic,
-    /// Number of the partition.
+    /// Partition number.
     Partition,
     /// Offset of the record.
     Offset,

@@ -12,7 +12,7 @@ pub(super) struct ReplaceDots(pub String);
 
 /// A member's name in an object's text.
 struct Name<'t> {
-    /// Number of the object that contains the name.
+    /// The object that contains the name, by its number.
     object: usize,
     /// Range of the name in the text, without the quotation marks.
     range: Range<usize>,

@@ -42,14 +42,15 @@ pub struct Tasks {
     origins: HashMap<u64, Origin>,
     /// Ended windows whose results are not complete, the most urgent first.
     ended: VecDeque<EndedWindow>,
-    /// Numbers of windows that ended since the last snapshot, with all results.
+    /// Window numbers of the windows that ended since the last snapshot, with all results.
     gone: Vec<u64>,
     next_window: u64,
     next_definition: u32,
     memory: Memory,
     layouts: HashMap<Vec<Accumulator>, Arc<Layout>>,
-    /// Numbers of frequent keys, and their memory.
+    /// Assigns numbers to frequent keys.
     frequent: FrequentKeys,
+    /// Bytes of `frequent` that are included in `memory`.
     frequent_bytes: usize,
     buffers: MergeBuffers,
 }
@@ -61,7 +62,7 @@ struct Task {
     window_s: u64,
     priority: i32,
     layout: Arc<Layout>,
-    /// Number of the definition in snapshots.
+    /// Definition number in snapshots.
     number: u32,
     is_saved: bool,
     /// Open windows by end.
@@ -72,7 +73,7 @@ struct Task {
 
 /// A window and its groups.
 pub struct Window {
-    /// Number of the window in snapshots.
+    /// Window number in snapshots.
     number: u64,
     pub end_ns: i64,
     pub groups: Groups,
@@ -91,7 +92,7 @@ pub struct Window {
 /// A window that has ended.
 pub struct EndedWindow {
     pub definition: Arc<Definition>,
-    /// Number of the definition in snapshots.
+    /// Definition number in snapshots.
     task: u32,
     pub window: Window,
     /// Number of groups whose results were produced. The overflow group comes last.

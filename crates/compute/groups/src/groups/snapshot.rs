@@ -4,8 +4,7 @@
 //! string is preceded by its length.
 //!
 //! 1. The number of key columns, the number of accumulators, and a code for each accumulator.
-//! 2. If there is one key column: the number of the group for events that lack the field plus one,
-//!    or 0.
+//! 2. If there is one key column: one plus the group number for events that lack the field, or 0.
 //! 3. For each key column: the number of earlier strings, the number of added strings, and the
 //!    added strings.
 //! 4. The number of earlier groups and the number of added groups. If there are several key

@@ -13,9 +13,9 @@ use regex::bytes::CaptureLocations;
 /// Values computed for a batch. The memory is reused from batch to batch.
 #[derive(Default)]
 pub struct Columns {
-    /// Number of the current batch.
+    /// Current batch number.
     batch: u64,
-    /// Number of the current task's run. Private values belong to one run.
+    /// Run number of the current task. Private values belong to one run.
     run: u64,
     memos: Vec<Memo>,
     /// Values of event fields that have no column.

@@ -8,7 +8,7 @@ use crate::plan::{FieldId, Plan};
 use hashbrown::HashTable;
 use millstream_groups::hash;
 
-/// Number of a missing value. All other values are numbered from 1.
+/// Value number of a missing value. All other values are numbered from 1.
 pub const ABSENT: u32 = 0;
 
 /// Distinct strings, numbered in order of first occurrence.
@@ -29,7 +29,7 @@ impl Dictionary {
         self.bytes.clear();
     }
 
-    /// Returns the number of a string, counted from 1. Adds a new string.
+    /// Returns the string's number, counted from 1. Adds a new string.
     #[inline]
     fn number(&mut self, text: &[u8]) -> u32 {
         let of_text = hash(text);
@@ -269,7 +269,7 @@ impl KeyColumns {
 /// Maximum number of fields in a key.
 pub const KEYS_MAX: usize = 16;
 
-/// Appends the number of each row's value.
+/// Appends the value number of each row.
 fn number_values(
     source: Source<'_>,
     rows: &[u32],

@@ -20,7 +20,7 @@ pub struct Selection {
     /// The rows for each bulk of tasks.
     bulks: Vec<BulkRows>,
     bulk_rows: Vec<u32>,
-    /// Number of the current batch.
+    /// Current batch number.
     batch: u64,
     /// For each task with several postings, the last batch in which the task was evaluated.
     seen: Vec<u64>,

@@ -341,13 +341,13 @@ pub struct Shape {
     pub source: u64,
     pub second_sink: u64,
     pub transforms: u64,
-    /// The number of a third sink, if there is one.
+    /// Options number of the third sink, if there is one.
     pub third_sink: Option<u64>,
     /// Whether there is an additional transform.
     pub watched: bool,
     /// Whether refused lines are read.
     pub keeps_letters: bool,
-    /// The number of the merge transform.
+    /// Options number of the merge transform.
     pub counter: u64,
 }
 

@@ -30,7 +30,7 @@ struct Place {
     life: Option<Arc<Life>>,
     id: Result<i32, RegisterError>,
     is_started: bool,
-    /// Number of the child in which the collector is called.
+    /// The child in which the collector is called, by its number in [`Life`].
     called_in: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! Frames between the agent and a child, over Unix sockets.
 //!
 //! A frame consists of a head of 32 bytes and a payload, possibly with a descriptor. A response
-//! carries the number of its request, so that the agent notices a child that sends too much, too
-//! little or the same response twice.
+//! carries the request's number, so that the agent notices a child that sends too much, too little
+//! or the same response twice.
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -122,7 +122,7 @@ const KINDS: [Kind; 25] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub kind: Kind,
-    /// Number of the request on its connection.
+    /// Request number on the connection.
     pub request: u64,
     /// Operator, collector, size or address.
     pub subject: i64,

@@ -42,7 +42,7 @@ const HEAP_TIME: Duration = Duration::from_secs(60);
 
 /// A child that is running or has run.
 pub struct Life {
-    /// Number of the child in its process, counted from 1.
+    /// Which child of its process this is, counted from 1.
     pub number: u64,
     /// Information about the child's JVM.
     pub info: JvmInfo,

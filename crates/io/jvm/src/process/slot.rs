@@ -33,7 +33,7 @@ pub struct Slot {
 
 /// The current registration of an operator.
 struct Place {
-    /// Number of the child in which the operator was last registered.
+    /// The child in which the operator was last registered, by its number in [`Life`].
     life: u64,
     id: Result<i32, RegisterError>,
     /// Time of the last registration or refusal.

@@ -1,14 +1,14 @@
-//! Numbers of the types that several writers declare. The writers' own events begin at 80. Numbers
-//! below 0x80 take one byte as compressed integers.
+//! Ids of the types that several writers declare. The ids of the writers' own events begin at 80.
+//! An id below 0x80 takes one byte as a compressed integer.
 
 use crate::elements::Element;
 
-/// The number of a type within a file.
+/// The id of a type within a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeId(pub u8);
 
 impl Element {
-    /// Adds an attribute whose value is a type number.
+    /// Adds an attribute whose value is a type id.
     pub fn with_type(self, name: &'static str, id: TypeId) -> Element {
         self.with(name, id.0.to_string())
     }

@@ -18,7 +18,7 @@ pub enum Unit {
 pub struct Field {
     /// Name of the field.
     pub name: String,
-    /// Type number of the field's values.
+    /// Type id of the field's values.
     pub type_id: u64,
     /// Whether the field contains the key of a value in a pool.
     pub is_key: bool,

@@ -6,10 +6,10 @@ use super::layout::{Layout, Shape, skip};
 use super::text::Text;
 use super::types::Types;
 
-/// Type number of metadata events.
+/// Type id of metadata events.
 pub const METADATA: u64 = 0;
 
-/// Type number of checkpoint events, which contain constant pools.
+/// Type id of checkpoint events, which contain constant pools.
 pub const CHECKPOINT: u64 = 1;
 
 /// Maximum number of fields that an [`EventPlan`] can read.
@@ -18,7 +18,7 @@ pub const SLOTS: usize = 12;
 /// An event whose fields are not decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Number of the event's type.
+    /// Id of the event's type.
     pub type_id: u64,
     /// Size of the event in bytes, including the encoded size.
     pub bytes: usize,

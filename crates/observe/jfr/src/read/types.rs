@@ -28,7 +28,7 @@ const FIELDS_MAX: usize = 1 << 17;
 /// strings, which may be shared.
 const NAME_BYTES_MAX: usize = 1 << 20;
 
-/// The types in a chunk, indexed by number.
+/// The types in a chunk, indexed by id.
 #[derive(Debug, Default)]
 pub struct Types {
     types: HashMap<u64, Type>,
@@ -63,12 +63,12 @@ impl Types {
         Ok(read)
     }
 
-    /// Returns the type with this number.
+    /// Returns the type with this id.
     pub fn get(&self, id: u64) -> Option<&Type> {
         self.types.get(&id)
     }
 
-    /// Returns the number of the type with this name.
+    /// Returns the id of the type with this name.
     pub fn id(&self, name: &str) -> Option<u64> {
         self.types.iter().find(|(_, declared)| declared.name == name).map(|(id, _)| *id)
     }
@@ -78,12 +78,12 @@ impl Types {
         self.bytes
     }
 
-    /// Returns all types and their numbers, in no particular order.
+    /// Returns all types and their ids, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Type)> {
         self.types.iter().map(|(id, declared)| (*id, declared))
     }
 
-    /// Returns the number of the string type.
+    /// Returns the id of the string type.
     pub(super) fn text_type(&self) -> Option<u64> {
         self.text_type
     }

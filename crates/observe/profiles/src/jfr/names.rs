@@ -9,7 +9,7 @@ use std::hash::Hash;
 /// Maximum bytes of a symbol, so that the size of a stack's pool entries is bounded.
 const SYMBOL_BYTES_MAX: usize = 4 << 10;
 
-/// Number of the symbol that all descriptors use.
+/// Symbol number that all descriptors use.
 pub const DESCRIPTOR: u32 = 0;
 
 /// The descriptor of all methods: no parameters, and a return type without a name, so that Mission
@@ -41,7 +41,7 @@ impl<T: Clone + Eq + Hash> Table<T> {
     }
 }
 
-/// A method: the number of its class, and the number of the symbol for its name.
+/// A method, as the class number and the symbol number of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Method {
     pub class: u32,

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 pub struct Sample {
     /// Time of the sample since the start of the profile, in nanoseconds.
     pub ticks: u64,
-    /// Number of the sample's stack.
+    /// Stack number of the sample.
     pub stack: u32,
     /// Number of earlier samples of the same stack.
     number: u64,

@@ -110,7 +110,7 @@ final class Call {
         return selectedRows;
     }
 
-    /** Returns the number of a selected row. */
+    /** Returns the row number of a selected row. */
     int row(int index) {
         return Memory.getInt(selected + 4L * index);
     }

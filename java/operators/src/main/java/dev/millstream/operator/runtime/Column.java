@@ -8,7 +8,7 @@ final class Column {
     private static final int KEPT_ROWS_MAX = 1 << 16;
 
     String name;
-    /** Number of the column in the request, or -1. */
+    /** Column number in the request, or -1. */
     int number;
     private long cells;
     private long own;

@@ -187,7 +187,7 @@ final class Layout {
     /** Length of an answer in words. */
     static final long ANSWER_WORDS = 9L;
 
-    /** Number of a changed column in the request, or -1. */
+    /** Column number of a changed column in the request, or -1. */
     static final long CHANGED_COLUMN = 0L;
 
     /** Offset of the column's name, if the column is not in the request. */
@@ -208,7 +208,7 @@ final class Layout {
     /** Reason of the failure, one of REASON. */
     static final long FAILED_REASON = 1L;
 
-    /** Number of the rule. */
+    /** Rule number. */
     static final long FAILED_RULE = 2L;
 
     /** Offset of the message, which is UTF-8. */
