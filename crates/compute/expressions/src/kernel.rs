@@ -482,8 +482,10 @@ impl Head {
         Head { word: u64::from_le_bytes(word), mask }
     }
 
-    /// Returns whether a string inside the block starts with the prefix. The string's length need
-    /// not be checked first. Returns `None` for any other cell.
+    /// Returns whether the bytes at the start of a string match the head of the prefix. These bytes
+    /// may be beyond the string's end, so the caller must also check the string's length. Returns
+    /// `None` if the cell is not an unescaped string in the block, or if it starts less than
+    /// [`HEAD_BYTES`] before the block's end.
     #[inline(always)]
     fn starts_with_at(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
         if cell.kind() != Kind::Text || cell.is_own() {

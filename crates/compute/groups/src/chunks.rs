@@ -9,7 +9,7 @@ pub struct List<T> {
     chunks: Vec<Vec<T>>,
 }
 
-/// Number of bytes in a full chunk of a list.
+/// Maximum number of bytes in a chunk of a list.
 const LIST_CHUNK_BYTES: usize = 1 << 16;
 
 /// Initial capacity of the first chunk.

@@ -35,8 +35,8 @@ pub struct Pace {
 /// no source starves.
 const FAIR_ONE_IN: u64 = 16;
 
-/// Picks the next source: the first one with the highest priority, or periodically the first of
-/// all.
+/// Picks the next source: the first one with the highest priority, or periodically the first one
+/// regardless of priority.
 ///
 /// `waiting` contains the priorities of the waiting sources, longest wait first; `turn` is
 /// incremented with each pick. `None` if no source is waiting.

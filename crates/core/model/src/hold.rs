@@ -1,4 +1,4 @@
-//! Holds: the shares that payloads have in acknowledgements.
+//! Holds: each payload's share of an acknowledgement.
 
 mod entry;
 

@@ -149,7 +149,8 @@ extern "C" fn print(file: *mut c_void, format: *const c_char, list: *mut c_void)
 
 fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int {
     let mut line = [0u8; LINE_BYTES_MAX];
-    // SAFETY: the JVM passes the format with matching arguments; at most `size` bytes are written.
+    // SAFETY: the JVM passes a format with matching arguments, and vsnprintf writes at most
+    // `line.len()` bytes.
     let len = unsafe { vsnprintf(line.as_mut_ptr().cast(), line.len(), format, list) };
     let printed = &line[..usize::try_from(len).unwrap_or(0).min(LINE_BYTES_MAX - 1)];
     if output.len() < OUTPUT_BYTES_MAX {

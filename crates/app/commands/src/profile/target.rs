@@ -68,7 +68,7 @@ impl Target {
         })?;
         let is_binary = matches!(format, ProfileFormat::Pprof | ProfileFormat::Jfr);
         if is_stdout && is_binary && io::stdout().is_terminal() {
-            return Err("a terminal cannot show this format; add -o FILE".to_owned());
+            return Err("a terminal cannot show this format; use -o FILE, not -o -".to_owned());
         }
         let path = (!is_stdout).then(|| path.to_owned());
         Ok(Target { format, path, is_unnamed: false })

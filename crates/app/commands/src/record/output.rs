@@ -93,7 +93,7 @@ impl Target {
         match &self.path {
             Some(path) => Output::create(path, self.is_unnamed).map_err(failed),
             None if self.format == Format::Jfr && io::stdout().is_terminal() => {
-                Err(Failure::usage("a terminal cannot show JFR; add -o FILE"))
+                Err(Failure::usage("a terminal cannot show JFR; use -o FILE"))
             }
             None => Ok(Output::stdout()),
         }

@@ -30,7 +30,7 @@ struct Plan {
     types: [u64; SLOTS],
 }
 
-/// Decodes the events of a chunk up to the readable length at the last check.
+/// Decodes the events of a chunk, up to the length that was readable at the last update.
 pub struct Decoder {
     reader: ChunkReader,
     /// Plans by type id.

@@ -173,7 +173,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Handles the end of a partition that has no more records before `end`.
+    /// Handles the end of the partition, which the broker reported at offset `end`. The rest of the
+    /// range has no records.
     fn reach(&mut self, parts: &mut VecDeque<Part>, end: u64) {
         // There are fewer records than were read earlier, so the broker has truncated them.
         let lost = self.end.saturating_sub(end);

@@ -104,7 +104,8 @@ impl<'a> Status<'a> {
             for (_, sink) in self.nodes.sinks() {
                 let progress = slot.ledger.progress(sink.index);
                 let on_disk = sink.disk.as_ref().map_or(0, |disk| disk.progress());
-                // Settling data moves the checkpoint, and so reduces the lag.
+                // Settled data reduces `unsettled`, and reduces the lag when the checkpoint moves.
+                // The weight keeps equal and opposite changes of the two from canceling out.
                 let weighted = progress.lag.wrapping_mul(3).wrapping_add(progress.unsettled);
                 settled = settled.wrapping_add(weighted).wrapping_add(on_disk);
             }

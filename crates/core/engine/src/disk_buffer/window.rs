@@ -137,8 +137,8 @@ impl Window {
     /// Returns the number before which every entry is settled; `None` if there are no entries.
     /// `dealt_until` is the number after the last entry that a lane received.
     ///
-    /// An entry that waits in memory may come before an entry that was read from disk, if it was
-    /// encoded for a sink that is configured again.
+    /// An entry that waits in memory may come before an entry that was read from disk, if a reload
+    /// replaced the format of the entry in memory and a later reload restored the format.
     pub fn settled_until(&self, dealt_until: u64) -> Option<u64> {
         let first = self.entries.front()?;
         Some(if first.is_dealt { first.number } else { first.number.min(dealt_until) })

@@ -165,8 +165,8 @@ impl Worker {
         for due in due {
             let Due { number, label, payload } = due;
             if number < self.files.next_number() {
-                // The entry was encoded for a sink that is configured again; later entries are on
-                // disk already.
+                // The entry was encoded for a format that a reload replaced and a later reload
+                // restored. Later entries are already on disk, which takes entries only in order.
                 self.buffer.lock().keep_in_memory(number);
                 continue;
             }
