@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub struct Recording {
     /// State of the recording, for the API.
     pub state: Arc<RecorderState>,
-    /// Path in the data folder, and the locked file, whose lock says that the agent runs.
+    /// Path in the data folder, and the locked file. The lock shows that the agent is running.
+    /// `None` if the recording has no file.
     file: Option<(PathBuf, File)>,
 }
 

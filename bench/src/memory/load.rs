@@ -139,11 +139,13 @@ fn write_lines(file: &mut File, count: u64, line: impl Fn(u64) -> String) -> io:
 struct Native {
     points: UnixStream,
     groups: File,
-    /// Number of the next series, and the number at which the series start over.
+    /// Number of the next series.
     series: u64,
+    /// Number at which the series start over.
     series_max: u64,
-    /// Number of the next group, and maximum number of groups.
+    /// Number of the next group.
     group: u64,
+    /// Maximum number of groups.
     groups_max: u64,
 }
 

@@ -66,9 +66,9 @@ pub struct Sent {
     pub cpu_seconds: f64,
     /// Number of calls that the kernel refused temporarily.
     pub refused: u64,
-    /// Median, 99th percentile and maximum of the seconds that probes waited, and the number of
-    /// probes.
+    /// Median, 99th percentile and maximum of the seconds that probes waited.
     pub probes_s: [f64; 3],
+    /// Number of probes.
     pub probes: u64,
 }
 

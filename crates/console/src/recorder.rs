@@ -188,7 +188,7 @@ struct EventState {
     enabled: bool,
     threshold: Option<Interval>,
     rate: Option<String>,
-    /// Number of events that exceeded the rate and were not recorded.
+    /// Number of events that were not recorded because the type was over its rate limit.
     over_rate: u64,
 }
 

@@ -29,12 +29,13 @@ pub enum Body {
 /// The lines of a tap as a response body.
 pub struct Lines {
     chunks: mpsc::Receiver<Bytes>,
-    /// Permit that counts the tap while the connection exists.
+    /// Keeps the tap counted toward the maximum while the connection exists.
     _permit: OwnedSemaphorePermit,
 }
 
 impl Lines {
-    /// Creates the body from chunks of lines. The permit counts the tap.
+    /// Creates the body from chunks of lines. The tap counts toward the maximum until the body
+    /// drops the permit.
     pub fn new(chunks: mpsc::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> Lines {
         Lines { chunks, _permit: permit }
     }

@@ -88,7 +88,7 @@ impl Output {
         Output { writer: BufWriter::new(writer), bytes: 0, names: None, is_unnamed: false }
     }
 
-    /// Creates a file. `is_unnamed` says that the user did not choose the name, so the name is
+    /// Creates a file. `is_unnamed` is true if the user did not choose the name. The name is then
     /// printed.
     pub fn create(path: &Path, is_unnamed: bool) -> io::Result<Output> {
         Output::with_mode(path, is_unnamed, 0o666)

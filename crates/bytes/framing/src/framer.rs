@@ -50,7 +50,7 @@ impl Framer {
     }
 
     /// Detects the format of the file from its head: the first line, or [`HEAD_BYTES`]. A shorter
-    /// head is ignored unless `is_all` says that the file has no more bytes.
+    /// head is ignored unless `is_all` is true, which means that the file has no more bytes.
     pub fn detect(&mut self, head: &[u8], is_all: bool) {
         let is_enough = is_all || head.len() >= HEAD_BYTES || head.contains(&b'\n');
         if !self.needs_head() || !is_enough {

@@ -6,8 +6,9 @@ const KEY_BYTES_MAX: usize = 16;
 /// A key and the field to which it belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// The bytes of a key of up to [`KEY_BYTES_MAX`] as a word, and a mask of the bytes that exist.
+    /// The bytes of a key of up to [`KEY_BYTES_MAX`] as a word.
     word: u128,
+    /// Mask of the bytes in `word` that are part of the key.
     mask: u128,
     len: usize,
     /// Index of the field.

@@ -25,8 +25,9 @@ pub struct Parser {
 /// The result for the previous text.
 #[derive(Clone, Debug)]
 struct Cached {
-    /// The text, and a mask of the bits that must be the same in the next text.
+    /// The previous text.
     text: [u64; WORDS],
+    /// Mask of the bits that must be the same in the next text.
     mask: [u64; WORDS],
     shape: Shape,
     /// Whether nothing may follow the bytes of the shape.

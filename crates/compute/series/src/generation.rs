@@ -58,7 +58,7 @@ impl Cell {
     }
 }
 
-/// Packs the arrival of a last value, in the upper bits, with a flag that says whether the value is
+/// Packs the arrival of a last value, in the upper bits, with a flag that is set if the value is
 /// absolute. A value that is not absolute is a change to the previous value.
 pub fn stamp(arrived: u64, absolute: bool) -> u64 {
     arrived.clamp(1, ARRIVED_MAX) << 1 | u64::from(absolute)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Size of the header: kind, style and length of the name, in bytes.
 const HEADER_BYTES: usize = 4;
 
-/// Flag in the style byte that says that the tags are in canonical form.
+/// Flag in the style byte that is set if the tags are in canonical form.
 const CANONICAL: u8 = 1 << 7;
 
 const CACHE_LINE_BYTES: usize = 64;

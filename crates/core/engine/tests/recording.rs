@@ -28,7 +28,8 @@ struct Recorded {
     texts: Vec<String>,
 }
 
-/// Returns the recorded events of a type, and the number of events that exceeded its rate.
+/// Returns the recorded events of a type, and the number of events that were omitted because the
+/// type was over its rate limit.
 fn recorded(kind: EventKind) -> (Vec<Recorded>, u64) {
     let snapshot = Snapshot::parse(&recorder::copy(&SlotCounts::new()).unwrap()).unwrap();
     let mut found = Vec::new();

@@ -22,8 +22,8 @@ pub use message::LINE;
 /// Name of the metadata column for the container stream that wrote the event: `stdout` or `stderr`.
 pub const STREAM: &str = "meta.stream";
 
-/// Name of the metadata column that says whether the event is partial: according to the container
-/// runtime, its end is missing.
+/// Name of the metadata column that marks a partial event, whose end is missing according to the
+/// container runtime.
 pub const PARTIAL: &str = "meta.partial";
 
 use millstream_columns::{Cell, Column, Columns, Kind, Value};

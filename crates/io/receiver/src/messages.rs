@@ -78,8 +78,9 @@ pub struct Iter<'a> {
     memory: &'a [u8],
     spans: std::slice::Iter<'a, Span>,
     senders: &'a [Sender],
-    /// The unread part of a buffer that contains several datagrams, and the length of each.
+    /// The unread part of a buffer that contains several datagrams.
     rest: &'a [u8],
+    /// Length of each datagram in `rest`. The last datagram may be shorter.
     segment: usize,
     sender: Option<&'a Sender>,
 }

@@ -44,9 +44,9 @@ const CONTROL_BYTES: usize = 32;
 /// The message headers for all buffers.
 struct Headers {
     headers: Vec<libc::mmsghdr>,
-    /// Vectors and control buffers for the headers. The headers point into both, so they must never
-    /// grow.
+    /// Vectors for the headers. The headers point into the vectors, so the list must never grow.
     _vectors: Vec<libc::iovec>,
+    /// Control buffers for the headers, which point into this mapping.
     controls: Mapping,
 }
 
@@ -64,8 +64,9 @@ pub struct Received {
 /// The receive buffers of one thread.
 pub struct ReceiveBuffers {
     mapping: Mapping,
-    /// Headers with space for control messages, and headers without.
+    /// Headers with space for control messages.
     with_control: Headers,
+    /// Headers without space for control messages.
     without_control: Headers,
     stride: usize,
     message_bytes_max: usize,

@@ -46,7 +46,7 @@ pub struct Followed {
 #[derive(Default)]
 pub struct NameFollower {
     created: CreatedFiles,
-    /// Paths of the files that the last look has opened; `None` if they are unknown.
+    /// Paths of the files that were opened at the last look; `None` if they are unknown.
     opened: Option<HashSet<PathBuf>>,
 }
 

@@ -9,7 +9,7 @@ const MAGIC: [u8; 4] = *b"FLR\0";
 const MAJOR: u16 = 2;
 const MINOR: u16 = 1;
 
-/// Flag that says that integers are compressed.
+/// Flag that indicates compressed integers.
 const COMPRESSED_INTEGERS: u32 = 1;
 
 /// The values in the header of a complete chunk.

@@ -20,7 +20,7 @@ const ATTEMPTS_MAX: usize = 64;
 /// Bit of the first word that is set in every sample.
 const WRITTEN: u64 = 1;
 
-/// Bit of the first word that says that callers are missing.
+/// Bit of the first word that is set if callers are missing.
 const TRUNCATED: u64 = 2;
 
 /// Position of the address count in the first word. The count has 16 bits.

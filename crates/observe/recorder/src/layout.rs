@@ -70,12 +70,13 @@ pub enum Field {
     Ended,
     /// The sequence that was most recently assigned to a chunk.
     Sequence,
-    /// Index of the chunk to try next, for frequent events and for other events.
+    /// Index of the chunk to try next for frequent events.
     FrequentCursor,
+    /// Index of the chunk to try next for other events.
     OtherCursor,
-    /// Number of chunks for which the file has allocated blocks, for frequent events and for other
-    /// events.
+    /// Number of chunks for frequent events for which the file has allocated blocks.
     FrequentAvailable,
+    /// Number of chunks for other events for which the file has allocated blocks.
     OtherAvailable,
     /// Number of events that were lost because there was no chunk for them.
     WithoutSpace,
@@ -87,7 +88,8 @@ pub enum Field {
 
 /// The agent's version in UTF-8, padded with zeros.
 pub const AGENT_VERSION: Range<usize> = 32..32 + AGENT_VERSION_WORDS;
-/// For each event type, the number of events that exceeded its rate.
+/// For each event type, the number of events that were not recorded because the type was over its
+/// rate limit.
 pub const OVER_RATE: Range<usize> = 64..64 + KINDS_MAX;
 /// Threshold of an event type that is disabled.
 pub const OFF: u64 = u64::MAX;

@@ -186,7 +186,8 @@ pub struct Omitted {
     pub without_space: u64,
     /// Events that were recorded without the name of their file, connection or component.
     pub names: u64,
-    /// For each type, the number of events that exceeded its rate.
+    /// For each type, the number of events that were omitted because the type was over its rate
+    /// limit.
     pub over_rate: [u64; EVENTS.len()],
 }
 

@@ -10,9 +10,9 @@ pub struct Missing {
     pub lost_chunks: u64,
     /// Events that no chunk had space for.
     pub without_space: u64,
-    /// Events beyond the rate of their type.
+    /// Events that were omitted because their type was over its rate limit.
     pub over_rate: Vec<(EventKind, u64)>,
-    /// Events that do not say which file, connection or component they are about.
+    /// Events without the name of the file, connection or component that they are about.
     pub without_name: u64,
     /// Bytes that are missing at the end of the file.
     pub cut_bytes: u64,

@@ -114,11 +114,13 @@ struct TagTables {
     tagsets: Dictionary,
     /// Source text of the parsed tag objects, for lookup.
     sources: Vec<u8>,
-    /// Keys of the most recently parsed tag set, and the index of their key set.
+    /// Keys of the most recently parsed tag set.
     recent_keys: Vec<u32>,
+    /// Index of the key set of `recent_keys`.
     recent_keyset: u32,
-    /// Keys and encoded values of the tag set that is being parsed.
+    /// Keys of the tag set that is being parsed.
     row_keys: Vec<u32>,
+    /// Encoded values of this tag set.
     row_values: Vec<u8>,
     row_keyset: Vec<u8>,
 }

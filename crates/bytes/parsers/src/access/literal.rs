@@ -6,8 +6,9 @@ use crate::region::{Bits, NOWHERE};
 #[derive(Clone, Debug)]
 pub(super) struct Literal {
     bytes: Box<[u8]>,
-    /// The first eight bytes as a word, and a mask of the bytes that exist.
+    /// The first eight bytes as a word.
     word: u64,
+    /// Mask of the bytes in `word` that are part of the literal.
     mask: u64,
     /// Whether the literal must be at the end of the line.
     last: bool,

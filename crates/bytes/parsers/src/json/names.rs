@@ -43,9 +43,9 @@ pub struct Wanted {
 pub struct Name {
     /// The bytes of the name in the line, including quotes and colon.
     pub raw: Box<[u8]>,
-    /// The first bytes of `raw` as an integer, and a mask of the bytes that exist. Both are 0 if
-    /// `raw` is too long.
+    /// The first bytes of `raw` as an integer, or 0 if `raw` is too long.
     head: u128,
+    /// Mask of the bytes in `head` that are part of `raw`, or 0 if `raw` is too long.
     mask: u128,
     /// Index of the field, or [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
     pub field: usize,

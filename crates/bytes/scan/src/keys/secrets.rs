@@ -11,9 +11,11 @@ const BLOCK_BYTES: usize = 16;
 /// all collide.
 #[derive(Clone)]
 pub struct KeySecrets {
-    /// Initial states for the first string, and for the even and odd blocks of the second string.
+    /// Initial state for the first string.
     first: u64,
+    /// Initial state for the even blocks of the second string.
     even: u64,
+    /// Initial state for the odd blocks of the second string.
     odd: u64,
     /// Added to the second half of each block.
     in_first: u64,

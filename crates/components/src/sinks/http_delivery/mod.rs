@@ -139,7 +139,7 @@ impl Record {
 pub struct Refusal {
     /// The reason: the status and the beginning of the body.
     pub reason: String,
-    /// Whether the response says that the endpoint already has the events.
+    /// Whether the response indicates that the endpoint already has the events.
     pub is_duplicate: bool,
 }
 

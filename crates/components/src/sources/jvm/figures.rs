@@ -41,7 +41,7 @@ struct Observations {
     start: Option<(u32, Counts)>,
     /// Time since when the next call waits for a thread.
     queued: Option<Instant>,
-    /// The failure that was logged last, and the time.
+    /// The last logged failure, and when it was logged.
     logged: Option<(String, Instant)>,
 }
 

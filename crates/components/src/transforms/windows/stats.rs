@@ -37,7 +37,7 @@ impl Stats {
         }
     }
 
-    /// Sets the number of groups in a task's open windows, and their memory.
+    /// Sets the number and the memory of the groups in a task's open windows.
     pub fn note_groups(&self, task: usize, groups: usize, memory_bytes: usize) {
         let Some(stats) = self.0.get(task) else { return };
         stats.groups.store(groups as u64, Relaxed);

@@ -45,8 +45,8 @@ pub struct Candidate {
 enum Keys {
     /// The field equals one of these values.
     Values(Vec<Value>),
-    /// The field contains one of these literals. The flag says whether this is all that the
-    /// condition tests.
+    /// The field contains one of these literals. The flag is true if the condition tests nothing
+    /// else.
     Literals(Vec<Box<[u8]>>, bool),
 }
 

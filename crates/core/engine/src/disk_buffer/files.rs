@@ -19,8 +19,9 @@ pub(super) struct Files {
     /// See [`Spool::open`].
     record: SpoolRecord,
     spool: Option<Spool>,
-    /// Reusable memory for an entry's routing and rows.
+    /// Reusable memory for an entry's routing.
     routing: Vec<u8>,
+    /// Reusable memory for an entry's rows.
     rows: Vec<u8>,
     damaged_entries: u64,
     /// The encodings of the entries in the files.
@@ -28,7 +29,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Opens the files if they exist, or if the record says that they should.
+    /// Opens the files if they exist, or if they should exist according to the record.
     pub fn open(
         folder: PathBuf,
         segment_bytes: u64,

@@ -228,7 +228,7 @@ impl Worker {
         holds
     }
 
-    /// Removes files whose entries are all settled, once the saved record says so.
+    /// Removes files whose entries are all settled according to the saved record.
     fn release(&mut self) {
         let committed = self.buffer.lock().saved.position;
         if committed <= self.released {

@@ -82,7 +82,7 @@ pub struct Memory {
     mapping: Mapping,
     /// Address of the mapping in the child.
     remote: i64,
-    /// Offset of the buffer for the answer, and its size.
+    /// Offset and size of the buffer for the answer.
     answer: (usize, usize),
 }
 

@@ -55,7 +55,7 @@ pub struct Untrusted {
     pub is_authority: bool,
 }
 
-/// Returns whether the error says that a server uses an authority's certificate.
+/// Returns whether the error is that a server uses an authority's certificate.
 fn is_authority_as_server(error: &CertificateError) -> bool {
     // rustls does not export webpki's error type.
     matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))

@@ -16,7 +16,7 @@ const UPDATING: u8 = 255;
 /// Value of the same byte when the chunk is complete.
 const COMPLETE: u8 = 0;
 
-/// Flag that says that integers are compressed.
+/// Flag that indicates compressed integers.
 const COMPRESSED_INTEGERS: u8 = 1;
 
 /// Whether a chunk is complete, growing, or being updated.

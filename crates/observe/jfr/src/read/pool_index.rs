@@ -46,8 +46,9 @@ pub struct Pools {
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// Keys and the positions of their values. Once sorted, in ascending order of keys.
+    /// Keys and the positions of their values.
     entries: Vec<(u64, u32)>,
+    /// Whether `entries` has been sorted by key.
     is_sorted: bool,
 }
 

@@ -57,8 +57,9 @@ pub struct Content {
 /// The constant parts of a series' points.
 struct Series {
     kind: Type,
-    /// Offset of this series' text in `Load::text`, and offset of the value.
+    /// Offset of this series' text in `Load::text`.
     begin: usize,
+    /// Offset of the value in `Load::text`.
     value: usize,
 }
 

@@ -68,7 +68,7 @@ enum Operation {
     Advance(u64),
     /// Delivers batches in flight.
     Deliver(usize),
-    /// Abandons a batch in flight; the flag tells whether its content is the cause.
+    /// Abandons a batch in flight; the flag is true if its content is the cause.
     Lose(bool),
     Commit,
     /// Removes the retained files.
