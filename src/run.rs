@@ -81,7 +81,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     status
 }
 
-/// Tailing needs a descriptor per file, so the limit is raised as far as the system allows.
+/// Tailing needs one descriptor per file, so the limit is raised as far as the system allows.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

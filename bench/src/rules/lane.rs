@@ -36,7 +36,7 @@ struct Cost {
     matched: u64,
 }
 
-/// One plan for all tasks, or a plan per task, over the same blocks.
+/// One plan for all tasks, or one plan per task, over the same blocks.
 pub struct Contender {
     lanes: Vec<Lane>,
     blocks: Rc<[Block]>,

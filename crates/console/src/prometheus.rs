@@ -257,7 +257,7 @@ fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// Appends a gauge per source and sink.
+/// Appends one gauge per source and sink.
 fn per_sink(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],

@@ -33,7 +33,7 @@ pub struct TapRequest {
 /// Format of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapFormat {
-    /// A JSON object per line.
+    /// One JSON object per line.
     Json,
     /// The message, for human readers.
     Text,

@@ -30,7 +30,7 @@ fn socket(host: &str) -> String {
     if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.sock") }
 }
 
-/// Returns a configuration with a source and a sink per host.
+/// Returns a configuration with one source and one sink per host.
 fn config(server: &HttpServer) -> String {
     let mut text = String::from("sources:\n");
     for host in HOSTS {

@@ -28,7 +28,7 @@ pub const HELP: &str = "Example:\n  \
     millstream profile -d 1m -o before.pb.gz\n  \
     millstream profile --diff before.pb.gz after.pb.gz -o diff.html\n\n\
     *.html is a flame graph with search and zoom, *.svg is a picture, *.collapsed and *.folded contain\n\
-    a stack per line, *.pb.gz is for go tool pprof, and *.jfr is for JDK Mission Control. Without -o\n\
+    one stack per line, *.pb.gz is for go tool pprof, and *.jfr is for JDK Mission Control. Without -o\n\
     the file is millstream-TIME.html.\n\n\
     Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall), or once per\n\
     512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are component\n\

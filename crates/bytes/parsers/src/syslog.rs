@@ -69,7 +69,7 @@ pub struct SyslogConfig {
 /// | `hostname` | string | string; absent if the tag follows the time |
 /// | `app_name`, `proc_id` | string | from `tag[pid]:` |
 /// | `msg_id` | string | |
-/// | `structured_data` | an object with an object per element | |
+/// | `structured_data` | an object that contains one object per element | |
 /// | `message` | the rest | the rest |
 ///
 /// A line without `<PRI>` must begin with a time. In RFC 5424, `-` means no value.

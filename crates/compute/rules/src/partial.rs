@@ -3,8 +3,8 @@
 //! The format is little endian. It has no version, because it is used only for messages within a
 //! process. It consists of:
 //!
-//! - a section per task and window: the task (`u32`), whether it has a window (`u8`), the start of
-//!   the window in nanoseconds since 1970 (`i64`), the key column or [`NO_KEYS`] (`u32`), the
+//! - one section per task and window: the task (`u32`), whether it has a window (`u8`), the start
+//!   of the window in nanoseconds since 1970 (`i64`), the key column or [`NO_KEYS`] (`u32`), the
 //!   number of groups (`u32`), the key of each group (`u32`), the number of events in each group
 //!   (`u32`), the words of each group (`u64`), the number of sides (`u32`), and the sides, to which
 //!   words refer by a number counted from 1;

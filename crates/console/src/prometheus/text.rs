@@ -21,7 +21,7 @@ pub struct Text<'a>(Out<'a>);
 enum Out<'a> {
     /// The text format.
     Text(&'a mut String),
-    /// A callback per metric, and whether the current family is a counter.
+    /// A callback that is called for each metric, and whether the current family is a counter.
     Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
 }
 

@@ -75,7 +75,7 @@ impl Input<'_> {
         for (is_right, fault) in [
             (is_ascending && is_within, "selected rows must be ascending and exist"),
             (has_message, "the first column must be `message`"),
-            (self.times.is_none_or(|times| times.len() == self.rows), "a time per row is needed"),
+            (self.times.is_none_or(|times| times.len() == self.rows), "one time per row is needed"),
             (self.segments.iter().all(is_segment), "a segment contains rows that do not exist"),
             (self.columns.iter().all(|column| self.is_complete(column)), "a cell is out of bounds"),
         ] {
@@ -86,9 +86,9 @@ impl Input<'_> {
         Ok(())
     }
 
-    /// Returns whether a column has a cell per row, each within its buffer. The check has no branch
-    /// per cell, so that the CPU can check two at a time. It reads all cells, even in columns that
-    /// the operator does not use.
+    /// Returns whether a column has one cell per row, each within its buffer. The check has no
+    /// branch per cell, so that the CPU can check two at a time. It reads all cells, even in
+    /// columns that the operator does not use.
     fn is_complete(&self, column: &InputColumn<'_>) -> bool {
         let (block, own) = (self.block.len() as i64, column.own.len() as i64);
         // Negative if the distance between the end of a value and the limit is negative for any

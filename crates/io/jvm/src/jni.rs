@@ -309,7 +309,7 @@ impl Env {
         arguments: &[Argument<'_>],
     ) -> Result<(), Thrown> {
         let values = values(arguments);
-        // SAFETY: as the caller promises; there is a value per argument.
+        // SAFETY: as the caller promises; there is one value per argument.
         unsafe { call!(self, CallStaticVoidMethodA, method.class.0, method.id, values.as_ptr()) };
         self.take_thrown().map_or(Ok(()), Err)
     }
@@ -324,7 +324,7 @@ impl Env {
         arguments: &[Argument<'_>],
     ) -> Result<Local, Thrown> {
         let values = values(arguments);
-        // SAFETY: as the caller promises; there is a value per argument.
+        // SAFETY: as the caller promises; there is one value per argument.
         let object = unsafe {
             call!(self, CallStaticObjectMethodA, method.class.0, method.id, values.as_ptr())
         };

@@ -16,7 +16,7 @@ pub enum ProfileFormat {
     Html,
     /// A picture of the flame graph
     Svg,
-    /// A stack per line, with its number of samples
+    /// One stack per line, with its sample count
     Collapsed,
     /// For go tool pprof
     Pprof,

@@ -39,8 +39,8 @@ pub enum Group {
 }
 
 impl Group {
-    /// Groups that are enabled by default: all groups except the two with an event per exception or
-    /// per sampled allocation.
+    /// Groups that are enabled by default: all groups except the two with one event per exception
+    /// or per sampled allocation.
     pub const DEFAULT: [Group; 6] =
         [Group::Socket, Group::File, Group::Gc, Group::Safepoint, Group::Monitor, Group::Cpu];
 }

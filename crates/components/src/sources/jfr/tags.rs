@@ -27,7 +27,7 @@ pub type TagSet = Vec<(&'static str, String)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagSetId(pub u32);
 
-/// Tag sets of the processes, with a limit per event type.
+/// Tag sets of the processes, with one limit per event type.
 #[derive(Debug, Default)]
 pub struct Bounds {
     seen: HashMap<(String, &'static str), HashSet<TagSet>>,

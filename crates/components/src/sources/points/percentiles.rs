@@ -3,7 +3,7 @@
 use millstream_model::OptionError;
 use millstream_series::{PART_DIGITS_MAX, has_suffix};
 
-/// Maximum number of percentiles in a list. Each percentile produces an event per series and
+/// Maximum number of percentiles in a list. Each percentile produces one event per series and
 /// period.
 const PERCENTILES_MAX: usize = 32;
 

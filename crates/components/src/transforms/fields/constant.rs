@@ -91,7 +91,7 @@ impl Step for Copy {
 pub enum Value {
     /// A constant, as kind and text.
     Same(CellKind, Vec<u8>),
-    /// A template rendered per event.
+    /// A template that is rendered for each event.
     Template(Template),
 }
 
