@@ -138,7 +138,7 @@ fn difference(wanted: &[u8], got: &[u8]) -> String {
         |text: &[u8]| String::from_utf8_lossy(text).lines().map(str::to_owned).collect::<Vec<_>>();
     let (wanted, got) = (lines(wanted), lines(got));
     let at = (0..wanted.len().max(got.len())).find(|at| wanted.get(*at) != got.get(*at));
-    let Some(at) = at else { return "other line ends, or bytes that are no text".into() };
+    let Some(at) = at else { return "other line endings, or bytes that are no text".into() };
     format!("line {}:\n  wanted {:?}\n  got    {:?}", at + 1, wanted.get(at), got.get(at))
 }
 

@@ -47,7 +47,7 @@ fn arbitrary_bytes_pass_through_text_unchanged() {
 
 #[test]
 fn crlf_is_recognized_at_every_block_boundary() {
-    // The line ends are at every position around the boundary of a 256 KiB block.
+    // The line endings are at every position around the boundary of a 256 KiB block.
     for shift in 0..4 {
         let mut input = vec![b'x'; 256 * 1024 - 3 + shift];
         input.extend_from_slice(b"\r\nsecond\r\n");

@@ -28,8 +28,8 @@ fn open_terminal() -> (File, OwnedFd) {
     (File::from(master), terminal)
 }
 
-/// Returns the rows of the screen after `output`, which has text, line ends, and the escape codes
-/// that move the cursor or erase.
+/// Returns the rows of the screen after `output`, which contains text, line endings, and the escape
+/// codes that move the cursor or erase.
 fn screen(output: &str) -> Vec<String> {
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0_usize, 0_usize);

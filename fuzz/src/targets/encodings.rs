@@ -69,7 +69,7 @@ pub fn encodings(input: &[u8]) {
     assert_eq!(in_pieces(&framer, raw), expected, "{name}");
 }
 
-/// Returns the events of a file, each with a line end.
+/// Returns the events of a file, each with a line ending.
 fn decoded(framer: &mut Framer, raw: &[u8]) -> String {
     let (mut text, mut at, mut found) = (Vec::new(), 0, EventBuffer::default());
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
@@ -86,7 +86,7 @@ fn decoded(framer: &mut Framer, raw: &[u8]) -> String {
     String::from_utf8(text).unwrap_or_else(|error| panic!("no UTF-8: {}", lossy(error.as_bytes())))
 }
 
-/// Returns the lines of a text in the form of events, each with a line end.
+/// Returns the lines of a text in the form of events, each with a line ending.
 fn lines(text: &str) -> String {
     let line = |line: &str| {
         let text = match line.strip_suffix('\n') {

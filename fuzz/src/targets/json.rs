@@ -137,7 +137,7 @@ pub fn docker(input: &[u8]) {
     }
 }
 
-/// The message equals `log`, without its last line end if that is written as `\n`.
+/// The message equals `log`, without its last line ending if that is written as `\n`.
 fn has_its_log(line: &[u8], message: &[u8]) {
     // The parser does not recognize names with escaped letters.
     let Some(log) = log(line).filter(|_| !lossy(line).contains(r"\u006")) else { return };

@@ -5,8 +5,8 @@ use crate::load::Load;
 use crate::text::{self, BLOCK_BYTES, lines};
 use std::hint::black_box;
 
-/// Finds the line ends in a block of access lines and makes a batch, as the file source does with a
-/// block that it has read.
+/// Finds the line endings in a block of access lines and creates a batch, as the file source does
+/// with a block that it has read.
 pub fn read_lines() -> Load {
     let text = lines(BLOCK_BYTES, text::access);
     let mut reader = Reader::new();

@@ -57,7 +57,7 @@ impl fmt::Write for Escaper {
         for character in text.chars() {
             let before = self.out.len();
             match character {
-                // Some readers treat line and paragraph separators as line ends.
+                // Some readers treat line and paragraph separators as line endings.
                 '\u{2028}' | '\u{2029}' => self.out.extend(character.escape_default()),
                 _ if character.is_control() => self.out.extend(character.escape_default()),
                 _ => self.out.push(character),

@@ -186,7 +186,7 @@ impl Piece<'_> {
     }
 }
 
-/// Returns the content of a small regular file, without its last line end.
+/// Returns the content of a small regular file, without its last line ending.
 fn read_value(path: &Path) -> io::Result<String> {
     if !path.is_absolute() {
         return Err(io::Error::other("the path is relative"));
@@ -267,7 +267,7 @@ mod tests {
         );
     }
 
-    /// A file's text is used without its last line end; other line ends stay.
+    /// A file's text is used without its last line ending; other line endings stay.
     #[test]
     fn files() {
         let folder = tempfile::tempdir().unwrap();

@@ -86,8 +86,8 @@ impl TextDecoder {
         let decoded = self.decode(&raw[..bytes], out, &mut scratch.invalid);
         let text = &out[..decoded.written];
         millstream_scan::newlines(text, &mut scratch.newlines);
-        // Decoding preserves newlines (see `line_ends`), so line end n of the text corresponds to
-        // line end n of the raw bytes.
+        // Decoding preserves newlines (see `line_ends`), so line ending n of the text corresponds
+        // to line ending n of the raw bytes.
         let mut start = 0;
         let mut offset = 0;
         scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(
@@ -126,12 +126,12 @@ impl TextDecoder {
         ends.iter_mut().for_each(|end| *end += distance);
     }
 
-    /// Returns the distance in bytes from the 0x0A of a line end to the next line.
+    /// Returns the distance in bytes from the 0x0A of a line ending to the next line.
     fn newline_to_next_line(self) -> u32 {
         if self.encoding == UTF_16LE { 2 } else { 1 }
     }
 
-    /// Returns the length of the first line of `raw`, including its line end.
+    /// Returns the length of the first line of `raw`, including its line ending.
     pub fn line_end(self, raw: &[u8]) -> Option<usize> {
         let at = memchr::memchr_iter(b'\n', raw).find(|at| self.is_line_end(raw, *at))?;
         Some(at + self.newline_to_next_line() as usize)

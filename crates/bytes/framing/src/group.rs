@@ -4,7 +4,7 @@ use crate::line::Line;
 use crate::rule::{Classifier, State, Verdict};
 use crate::{Event, EventBuffer, TIME_UNKNOWN, Tally};
 
-/// Maximum bytes of a line end. Line ends do not count toward the size limit of an event.
+/// Maximum bytes of a line ending. Line endings do not count toward the size limit of an event.
 const LINE_END_BYTES_MAX: usize = 2;
 
 /// Size limits of one event.
@@ -17,7 +17,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns whether `bytes` in the file, including line ends, exceed the limit of an event.
+    /// Returns whether `bytes` in the file, including line endings, exceed the limit of an event.
     #[inline]
     pub fn is_exceeded_by(self, bytes: usize) -> bool {
         bytes > self.bytes + LINE_END_BYTES_MAX

@@ -58,7 +58,7 @@ pub const GROUP_ROWS_MAX: usize = 1000;
 pub struct Event {
     /// Start of the text, in the raw bytes or, if the framer is decoding, in `out`.
     pub start: u32,
-    /// End of the text, excluding the last line end.
+    /// End of the text, excluding the last line ending.
     pub end: u32,
     /// Start of the event in the raw bytes.
     pub offset: u32,

@@ -13,7 +13,7 @@ pub const ISOLATED: u32 = 3;
 /// One line.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Range of the text, excluding the line end.
+    /// Range of the text, excluding the line ending.
     pub start: u32,
     pub end: u32,
     /// Range of the line's bytes in the file, which ends at the start of the next line.
@@ -54,7 +54,7 @@ impl Line {
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub lines: Vec<Line>,
-    /// Offsets of line ends in the raw bytes, and offsets of `\n` in the text.
+    /// Offsets of line endings in the raw bytes, and offsets of `\n` in the text.
     pub ends: Vec<u32>,
     pub newlines: Vec<u32>,
     /// Offsets in `out` at which the input was invalid.
@@ -96,7 +96,7 @@ pub fn terminated(text: &[u8], span: Range<u32>, bytes: Range<u32>) -> Line {
     unterminated(text, span.start..span.end - u32::from(has_carriage_return), bytes)
 }
 
-/// Returns a line that has no line end.
+/// Returns a line that has no line ending.
 #[inline]
 pub fn unterminated(text: &[u8], span: Range<u32>, bytes: Range<u32>) -> Line {
     let begins_with_bom = text[span.start as usize..span.end as usize].starts_with(BOM);

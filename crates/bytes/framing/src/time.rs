@@ -70,7 +70,7 @@ impl TimeSpec {
             }
             (Some(text), _) if text.contains('\n') => Some((
                 "/after",
-                "must not contain a line end; use the text before the timestamp".into(),
+                "must not contain a line ending; use the text before the timestamp".into(),
             )),
             (_, Some(0)) => Some(("/nth", "counts from 1; use 1 for the first".into())),
             (None, Some(_)) => {

@@ -292,8 +292,8 @@ proptest! {
         prop_assert_eq!(String::from_utf8(got).unwrap(), expected.collect::<String>());
     }
 
-    /// A reader whose buffer has room for more than the longest event and its line end must always
-    /// make progress.
+    /// A reader whose buffer has room for more than the longest event and its line ending must
+    /// always make progress.
     #[test]
     fn more_than_bytes_max_raw_bytes_yield_an_event(
         spec in select(specs()),

@@ -35,7 +35,7 @@ pub use tags::{Tag, TagOffsets, TagSyntax};
 
 /// Appends the position of every `\n` in `block` to `out`, in ascending order.
 ///
-/// A preceding `\r` is data. The caller decides whether it belongs to the line end.
+/// A preceding `\r` is data. The caller decides whether it belongs to the line ending.
 ///
 /// # Panics
 /// Panics if `block` is longer than `u32::MAX` bytes.

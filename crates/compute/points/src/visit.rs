@@ -22,7 +22,7 @@ pub trait Visit<'a> {
     fn log(&mut self, _log: &Log<'a>) {}
 
     /// Reports a part that was rejected: a line, one of several values, a point, an event, or the
-    /// rest of a message. `text` is the rejected part without its line end.
+    /// rest of a message. `text` is the rejected part without its line ending.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
 
     /// Reports an unusual part that was accepted or ignored. `text` is the part.

@@ -138,7 +138,7 @@ const ROWS: [Row; 34] = [
     row(Cause::TransformSlow, "transform_slow", 8.0, "find the expensive part of {} with `millstream profile`, or raise `limits.threads`"),
     row(Cause::WorkersBusy, "workers_busy", 8.0, "find the expensive part of {} with `millstream profile`; while cores are idle raise `limits.threads`, or divide the files among several sources, because one thread reads each source"),
     row(Cause::EndpointSlow, "endpoint_slow", 8.0, "scale the endpoint of {}, or raise its batch size and concurrency"),
-    row(Cause::UnfinishedLine, "unfinished_line", 8.0, "let the application write a line end after its last line in {}; the agent reads the line after that"),
+    row(Cause::UnfinishedLine, "unfinished_line", 8.0, "let the application write a line ending after its last line in {}; the agent reads the line after that"),
     row(Cause::RebalanceLoop, "rebalance_loop", 0.0, "raise `max.poll.interval.ms`, set `group.instance.id`, or look for members of the consumer group of {} that restart"),
     row(Cause::KernelDrops, "kernel_drops", 0.0, "raise the receive buffer or the number of receivers of {}, and `net.core.rmem_max`"),
     row(Cause::DiskBufferFilling, "disk_buffer_filling", 8.0, "repair the endpoint of {}, or raise `max` of its disk buffer"),

@@ -55,7 +55,7 @@ pub struct Batch {
     pub number: u64,
     /// Number of events in the message header.
     pub events: u32,
-    /// Decompressed batch: lines with their line ends.
+    /// Decompressed batch: lines with their line endings.
     pub body: Vec<u8>,
     /// Number of times that the batch was received.
     pub times: usize,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Rows<'a> {
     /// Name of the origin.
     pub name: &'a str,
-    /// The lines, each with its line end.
+    /// The lines, each with its line ending.
     pub text: &'a [u8],
 }
 

@@ -30,7 +30,7 @@ fn split(
         if line.is_empty() {
             continue;
         }
-        // A carriage return is part of the line end only before a newline.
+        // A carriage return is part of the line ending only before a newline.
         let text = match line.strip_suffix(b"\n") {
             Some(text) => text.strip_suffix(b"\r").unwrap_or(text),
             None => line,

@@ -41,7 +41,7 @@ impl MemoryLog {
         }
     }
 
-    /// Returns the lines of an origin without line ends.
+    /// Returns the lines of an origin without line endings.
     pub fn lines(&self, origin: usize) -> Vec<String> {
         String::from_utf8_lossy(&self.origins[origin]).lines().map(str::to_owned).collect()
     }

@@ -143,7 +143,7 @@ fn short(place: &Place) -> String {
     format!("{}:{}", place.file, place.line)
 }
 
-/// Escapes line ends and other control characters.
+/// Escapes line endings and other control characters.
 fn one_line(text: &str) -> String {
     let escaped =
         |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };

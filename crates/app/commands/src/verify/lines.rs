@@ -26,7 +26,7 @@ impl Lines {
         Lines { seed, pool: (0..POOL_BYTES).map(letter).collect() }
     }
 
-    /// Appends line `number` of writer `writer`, without a line end.
+    /// Appends line `number` of writer `writer`, without a line ending.
     pub fn append(&self, writer: usize, number: u64, out: &mut Vec<u8>) {
         let hash = mix(self.seed ^ mix((writer as u64) << 48 | number));
         let length = match hash % 1000 {

@@ -44,7 +44,7 @@ pub struct Mark {
 pub struct Written {
     /// Number of lines.
     pub lines: u64,
-    /// Bytes, including line ends.
+    /// Bytes, including line endings.
     pub bytes: u64,
     /// Lines written in pieces.
     pub in_pieces: u64,

@@ -121,7 +121,7 @@ pub struct Request {
 /// A refused event in its encoded form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The bytes, without a line end; empty if they are unknown.
+    /// The bytes, without a line ending; empty if they are unknown.
     pub bytes: Bytes,
     /// Whether the bytes are a JSON object.
     pub is_json: bool,

@@ -54,7 +54,7 @@ pub struct FileConfig {
     /// idle file, the source keeps only the path, size and modification time, about 400 bytes, and
     /// reopens the file when it changes. Raise the maximum if many files are written to rarely.
     pub idle_files_max: Option<usize>,
-    /// How long the file must stop growing before a last line without a line end is delivered as
+    /// How long the file must stop growing before a last line without a line ending is delivered as
     /// is. Text that is written later becomes another event. Without this option, the line waits
     /// until its file is gone.
     pub read_timeout: Option<Interval>,
@@ -75,7 +75,7 @@ pub struct FileConfig {
     /// Container format that wraps each line: `cri`, `docker`, `auto` or `none`.
     #[serde(default)]
     pub format: ContainerFormat,
-    /// Maximum size of a line or event in bytes, without the line end, 4B to 16MiB. Raise it if
+    /// Maximum size of a line or event in bytes, without the line ending, 4B to 16MiB. Raise it if
     /// `on_long_line` affects valid lines.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
@@ -232,7 +232,7 @@ impl LineFilterConfig {
             error("", "is empty; add contains: or regex:");
         }
         if self.contains.iter().any(|text| text.contains('\n')) {
-            error("/contains", "a string with a line end matches no line; use one string per line");
+            error("/contains", "a string with a newline matches no line; use one string per line");
         }
         if self.contains.iter().any(String::is_empty) {
             error("/contains", "an empty string matches every line; use a longer string");

@@ -34,12 +34,12 @@ pub struct WebLog {
 }
 
 impl WebLog {
-    /// Creates a generator for lines that average `size` bytes, including the line end.
+    /// Creates a generator for lines that average `size` bytes, including the line ending.
     pub fn new(seed: u64, size: usize) -> WebLog {
         WebLog { seed, size, time: (i64::MIN, String::new()) }
     }
 
-    /// Appends line `number` with its line end. The request contains the number as the `seq`
+    /// Appends line `number` with its line ending. The request contains the number as the `seq`
     /// parameter.
     pub fn line(&mut self, number: u64, unix_seconds: i64, out: &mut Vec<u8>) {
         let begin = out.len();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdinConfig {
-    /// Maximum size of a line in bytes, without the line end, 4B to 16MiB.
+    /// Maximum size of a line in bytes, without the line ending, 4B to 16MiB.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
     /// What happens to lines longer than `max_line`.

@@ -47,7 +47,7 @@ impl StreamLines {
         self.chunks.push_back(chunk);
     }
 
-    /// Ends the stream. A last line without a line end is treated as complete.
+    /// Ends the stream. A last line without a line ending is treated as complete.
     pub fn end(&mut self) {
         self.ended = true;
     }

@@ -194,7 +194,7 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "time": { "format": "iso8601", "after": "\n" } }),
             "/time/after",
-            "must not contain a line end",
+            "must not contain a line ending",
         ),
         (
             json!({ "time": { "format": "iso8601", "after": "[", "nth": 0 } }),

@@ -78,7 +78,7 @@ pub fn set_origin_field<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
 
 /// The line of an event or a service check.
 pub struct EventLine<'a> {
-    /// The line, excluding its line end.
+    /// The line, excluding its line ending.
     pub text: &'a [u8],
     /// Length of the line, excluding its `\n`.
     pub len: usize,

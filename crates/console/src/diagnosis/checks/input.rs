@@ -81,7 +81,7 @@ pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
     found.push(finding.with("group", name.clone()).with("error", reason.clone()));
 }
 
-/// Finds a last line without a line end.
+/// Finds a last line without a line ending.
 pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
     let now = view.window.now.uptime_seconds;
     let is_held_back = LIMITS.iter().any(|limit| view.held_back(limit) > 0.05);

@@ -273,7 +273,7 @@ fn an_unfinished_line_is_delivered_after_the_timeout() {
     let mut fixture = Fixture::new(json!({ "read_timeout": "5s" }), &["out"]);
     fixture.append("a.log", "\u{FEFF}");
     fixture.append("b.log", "b\r");
-    assert_eq!(texts_within(&mut fixture, 20), [""; 0], "half a mark or line end");
+    assert_eq!(texts_within(&mut fixture, 20), [""; 0], "half a mark or line ending");
     fixture.append("a.log", "a");
     fixture.append("b.log", "\n");
     let mut texts = texts_within(&mut fixture, 20);
