@@ -23,7 +23,7 @@ const ROUNDS: u64 = 10;
 /// Number of points recorded while the agent is down, far more than the buffer holds.
 const AWAY: u64 = 50_000;
 
-/// A Java program that records on command, see `EndToEnd.java`. Killed when dropped.
+/// A Java program that records on command (see `EndToEnd.java`). Killed when dropped.
 struct Program {
     child: Child,
     input: Option<ChildStdin>,

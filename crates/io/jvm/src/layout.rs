@@ -18,7 +18,7 @@ layout! {
     /// Version of this layout; both sides must agree.
     VERSION = 1;
 
-    // A cell, see `millstream_columns::Cell`.
+    // A cell (see `millstream_columns::Cell`).
     /// Cell bits that contain the start of the value.
     CELL_START_MASK = 0x7FFF_FFFF;
     /// Cell bit that is set if the value is in the column's buffer instead of the block.

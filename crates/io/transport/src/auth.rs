@@ -307,7 +307,7 @@ fn read_secret(path: &Path) -> io::Result<String> {
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     // A pipe or a device could block the reader forever.
     if !path.metadata()?.is_file() {
-        return Err(invalid("is not a regular file; put the secret into a regular file"));
+        return Err(invalid("is not a regular file; put the secret in a regular file"));
     }
     let mut text = String::new();
     File::open(path)?.take(SECRET_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
@@ -316,7 +316,7 @@ fn read_secret(path: &Path) -> io::Result<String> {
     }
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
-        "" => Err(invalid("is empty; put the secret into the file")),
+        "" => Err(invalid("is empty; put the secret in the file")),
         text if !is_header_value(text) => {
             Err(invalid("is not one line of visible characters; check the file"))
         }

@@ -141,7 +141,7 @@ impl Target {
     /// Loads an agent.
     ///
     /// # Errors
-    /// Returns an error if the agent cannot be loaded, see [`AttachError`].
+    /// Returns an error if the agent cannot be loaded (see [`AttachError`]).
     pub fn load(&self, jar: &Path, options: &str) -> Result<(), AttachError> {
         let path = jar
             .to_str()

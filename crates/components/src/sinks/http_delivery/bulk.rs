@@ -2,7 +2,7 @@
 //! event. Several requests are in flight, events that were not accepted are resent without the
 //! accepted events, and payloads are settled oldest first.
 //!
-//! The number of requests in flight adapts to the endpoint, see [`Concurrency`]. A response counts
+//! The number of requests in flight adapts to the endpoint (see [`Concurrency`]). A response counts
 //! only if it is complete. Otherwise the request is in doubt, and the same request is resent.
 
 mod concurrency;

@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// payload without metadata is sent when its batch is due, and the packer receives only its bytes.
 #[derive(Clone, Default)]
 pub struct PayloadMetadata {
-    /// The hold of the payload, see [`Jitter`].
+    /// The hold of the payload (see [`Jitter`]).
     pub hold: Option<Hold>,
     /// Encoder-specific data about the parts, for the packer.
     pub routing: Option<Arc<dyn Routing>>,

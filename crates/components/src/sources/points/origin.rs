@@ -83,7 +83,7 @@ impl OriginTags {
 }
 
 /// The origin that a client reports in tags, as older DogStatsD clients do. These tags are not part
-/// of the series, see [`TagStyle::is_internal`].
+/// of the series (see [`TagStyle::is_internal`]).
 #[derive(Debug, Default, PartialEq, Eq)]
 struct InternalTags<'a> {
     /// Pod id, or `none` for a client that wants no origin tags.

@@ -149,7 +149,7 @@ struct Visitor<'s, 'a> {
     origin: &'s mut OriginTags,
     tags_text: &'s mut TagsText,
     sender: Option<&'a Sender>,
-    /// Monotonic time of the round, see [`order`].
+    /// Monotonic time of the round (see [`order`]).
     order: u64,
 }
 

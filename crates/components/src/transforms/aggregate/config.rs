@@ -32,12 +32,12 @@ pub struct AggregateConfig {
     /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "ten_seconds")]
     pub window: Interval,
-    /// Maximum number of groups in a window, up to a million. Events in any further groups are
+    /// Maximum number of groups in a window, up to a million. Events in additional groups are
     /// counted together under the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Maximum memory of all groups, taken from `limits.memory`. Above the maximum, events in any
-    /// further groups are counted together under the `overflow` tag.
+    /// Maximum memory of all groups, taken from `limits.memory`. Above the maximum, events in
+    /// additional groups are counted together under the `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,
 }

@@ -23,7 +23,7 @@ pub struct RulesConfig {
     #[schemars(with = "Vec<TaskOrFiles>")]
     pub tasks: Vec<TaskConfig>,
     /// Maximum memory of all groups, taken from `limits.memory`, which must be at least four times
-    /// as large. Above the maximum, events in any further groups are counted together under the
+    /// as large. Above the maximum, events in additional groups are counted together under the
     /// `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,

@@ -53,7 +53,7 @@ pub struct TaskConfig {
     /// Time that a window waits for late events after its end, with `time: log`; at most 24h.
     #[serde(default)]
     pub lateness: Option<Interval>,
-    /// Maximum number of groups in a window. Events in any further groups are counted together
+    /// Maximum number of groups in a window. Events in additional groups are counted together
     /// under the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,

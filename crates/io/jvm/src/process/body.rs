@@ -98,7 +98,7 @@ impl Body {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Kills a child that does not start. The reason is empty if the child exited by itself.
+    /// Kills a child that does not start. The reason is empty if the child exited on its own.
     pub fn not_started(&self, reason: String) -> Ended {
         if !reason.is_empty() {
             self.kill_for(None);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a child whose connection was closed has to exit by itself.
+/// How long a child whose connection was closed has to exit on its own.
 const END_TIME: Duration = Duration::from_millis(100);
 
 /// Receives a child's chunks.

@@ -165,7 +165,7 @@ public final class Bridge {
     /**
      * Runs an operator for the rows of a request.
      *
-     * @param request address of the request, see Layout
+     * @param request address of the request (see Layout)
      * @return offset of the answer, CALL_UNKNOWN_OPERATOR or CALL_FAILED
      */
     public static long apply(Object worker, int operator, long request) {

@@ -6,7 +6,7 @@ interface Delivery {
     int TAKEN = 0;
 
     /**
-     * Copies a chunk, see {@link ChunkLayout}. Waits while the agent is not accepting events.
+     * Copies a chunk (see {@link ChunkLayout}). Waits while the agent is not accepting events.
      *
      * @param handle the handle of the source
      * @return TAKEN, or another number if the source is stopping
