@@ -162,7 +162,7 @@ impl CheckpointState {
 #[derive(Serialize)]
 struct SinkState {
     id: String,
-    /// Reason why the sink makes no progress; `null` if it does.
+    /// Reason why the sink is not making progress; `null` if it is.
     error: Option<String>,
     /// State of the disk buffer, if the sink has one.
     #[serde(skip_serializing_if = "Option::is_none")]

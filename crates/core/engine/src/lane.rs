@@ -178,7 +178,7 @@ impl LaneQueue {
         self.round_trip_us.fetch_min(since.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Returns the reason why the lane makes no progress; `None` if it makes progress.
+    /// Returns the reason why the lane is not making progress, or `None` if it is.
     pub fn error(&self) -> Option<String> {
         self.lock().error.as_ref().map(|error| error.text.clone())
     }

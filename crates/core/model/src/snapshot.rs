@@ -114,7 +114,7 @@ pub struct ComponentSnapshot {
     /// Contents of a sink's disk buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_buffer: Option<DiskBufferSnapshot>,
-    /// Reason why a sink makes no progress.
+    /// Reason why a sink is not making progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Reasons why a source cannot read something, by path or pattern.

@@ -106,7 +106,7 @@ pub struct Component {
     pub buffer_bytes: Option<u64>,
     /// For a sink: its disk buffer.
     pub disk_buffer: Option<DiskBuffer>,
-    /// Reason why the component makes no progress.
+    /// Reason why the component is not making progress.
     pub error: Option<String>,
     /// For a sink: the failure since which no payload was delivered.
     pub failure: Option<Failure>,

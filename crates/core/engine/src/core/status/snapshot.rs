@@ -123,7 +123,7 @@ impl Status<'_> {
         full.map(|full| full.as_secs_f64())
     }
 
-    /// Returns the reason why a transform or sink makes no progress.
+    /// Returns the reason why a transform or sink is not making progress.
     fn error(self, index: NodeIndex, now: EngineTime) -> Option<String> {
         match &self.nodes.get(index).op {
             Op::Sink(slot) => self.sink_error(slot, now),
@@ -141,7 +141,7 @@ impl Status<'_> {
         Some(format!("events have been waiting here for {} s", longest.as_secs()))
     }
 
-    /// Returns the reason why a sink makes no progress: its last failure, or that it is too slow.
+    /// Returns the reason why a sink is not making progress: its last failure, or its low speed.
     fn sink_error(self, slot: &SinkSlot, now: EngineTime) -> Option<String> {
         // This call is always needed, because the time starts when the sink is first seen without
         // capacity.
