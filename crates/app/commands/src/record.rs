@@ -33,8 +33,8 @@ pub const HELP: &str = "Example:\n  \
     millstream record --from-crash /var/lib/millstream --list\n  \
     millstream record --enable SocketWrite --threshold 1ms --rate 100/s\n  \
     millstream record --enable all -d 30s\n\n\
-    *.jfr is for JDK Mission Control and the jfr tool of a JDK, *.jsonl and *.json contain one event per\n\
-    line, and *.txt is a report. Without -o, --dump and --from-crash write the report to standard\n\
+    *.jfr is for JDK Mission Control and the jfr tool of a JDK, *.jsonl and *.json contain one event\n\
+    per line, and *.txt is a report. Without -o, --dump and --from-crash write the report to standard\n\
     output, and -d writes millstream-TIME.jfr.\n\n\
     Changed settings are in effect until the agent exits or a reload changes recorder.events.\n\n\
     Exit status: 0 done; 1 no agent is running, the agent exited early, there is no recording, or the\n\
