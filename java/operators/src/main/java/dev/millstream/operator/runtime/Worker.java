@@ -37,7 +37,7 @@ final class Worker {
             return Layout.CALL_UNKNOWN_OPERATOR;
         }
         if (isRunning) {
-            failure = "worker " + name + " already runs a call";
+            failure = "worker " + name + " is already running a call";
             return Layout.CALL_FAILED;
         }
         isRunning = true;
