@@ -19,7 +19,7 @@ use crate::header::HeaderLines;
 use crate::held::HeldFile;
 use crate::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head, Inode};
 use crate::rotation_names::is_numbered;
-use millstream_framing::EventBuffer;
+use millstream_framing::{EventBuffer, bom_len};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
     BatchBuilder, Block, Choice, Cursor, Cursors, EngineTime, HeldBy, Origin, OriginStatus,
@@ -138,6 +138,12 @@ impl Request<'_> {
     fn left(&self) -> usize {
         let left = |limit: u64| (limit - self.position()).min(usize::MAX as u64) as usize;
         self.choice.limit.map_or(usize::MAX, left)
+    }
+
+    /// Returns the length of the UTF-8 byte order mark in the text at the cursor. The mark is text
+    /// except at the beginning of a file.
+    fn mark_len(&self, text: &[u8]) -> usize {
+        if self.position() == 0 { bom_len(text) } else { 0 }
     }
 }
 

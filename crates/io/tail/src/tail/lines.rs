@@ -3,7 +3,6 @@
 use super::nuls::leading_nuls;
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
 use crate::identity::Fingerprint;
-use millstream_framing::bom_len;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{AddedLines, Choice, Outcome};
 use std::io;
@@ -107,7 +106,7 @@ impl Tail {
         let block = fill.block.filled(begin + bytes);
         let limits = request.limits;
         let builder = &mut fill.builder;
-        let text = begin + mark_len(request, &block[begin..]);
+        let text = begin + request.mark_len(&block[begin..]);
         let AddedLines { lines, mut cuts } =
             builder.lines_before_nul(block, text, newlines, limits.line_max, limits.long);
         if lines < newlines.len() {
@@ -209,7 +208,7 @@ impl Tail {
         let begin = fill.used;
         let limits = request.limits;
         let read = &fill.block.filled(begin + n)[begin..];
-        let mark = mark_len(request, read);
+        let mark = request.mark_len(read);
         let text = &read[mark..];
         let start = begin + mark;
         if text.len() <= limits.line_max {
@@ -250,12 +249,6 @@ impl Tail {
         );
         self.cursors.advance(request.choice.index, end);
     }
-}
-
-/// Returns the length of the UTF-8 byte order mark in the text at the cursor. The mark is text
-/// except at the beginning of a file.
-fn mark_len(request: Request<'_>, text: &[u8]) -> usize {
-    if request.position() == 0 { bom_len(text) } else { 0 }
 }
 
 /// Returns whether the range at the cursor was abandoned although its batch contained no other

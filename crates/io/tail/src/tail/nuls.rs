@@ -69,7 +69,7 @@ impl Tail {
         let LineLimits { line_max, long } = request.limits;
         let is_piece = done == 0 && !self.starts_line(request.position());
         let after = |newline: u32| newline as usize + 1;
-        let mut start = begin;
+        let mut start = begin + request.mark_len(&block[begin..]);
         let mut cuts = 0;
         if let Some(last) = done.checked_sub(1) {
             start = after(newlines[last]);

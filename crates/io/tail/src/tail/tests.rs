@@ -397,6 +397,16 @@ fn nul_bytes_behind_the_last_line_are_no_line() {
     }
 }
 
+/// A byte order mark at the beginning of a file is not text, even if NUL bytes follow.
+#[test]
+fn a_byte_order_mark_before_nul_bytes_is_removed() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", b"\xEF\xBB\xBF\0\0one\ntwo\n");
+    let got = fixture.read();
+    assert_eq!((texts(&got), got[0].offset), (vec!["one".to_owned(), "two".to_owned()], 5));
+    assert_eq!(noted(&fixture), 1);
+}
+
 /// In UTF-16, a NUL byte is part of a character.
 #[test]
 fn nul_bytes_of_utf_16_are_text() {
