@@ -701,10 +701,10 @@ async fn another_format_is_tried_at_once_and_each_payload_is_packed_once() {
 #[tokio::test]
 async fn endpoints_take_turns_and_a_failed_one_is_skipped_for_a_while() {
     let (one, two) = (script(Vec::new()), script(vec![Reply::status(503); 2]));
-    let gone = {
-        let closed = script(Vec::new());
-        closed.uri("/in")
-    };
+    // A bound socket that does not listen keeps its port from the servers of other tests.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = format!("http://{}/in", closed.local_addr().unwrap());
     let mut rig = Rig::with(&[one.uri("/in"), two.uri("/in"), gone], Options::default());
     let is_over = |rig: &Rig| two.requests().len() > 4 && rig.kinds().contains(&"unreachable");
     // The pause of a failed endpoint is random.
