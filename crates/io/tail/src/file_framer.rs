@@ -1,6 +1,6 @@
 //! The framer for one file, and the timeout of its open event.
 
-use millstream_framing::{Close, Event, Framer, Rules, Tally};
+use millstream_framing::{Close, Event, Framer, Rules, Tally, bom_len};
 use millstream_model::{BatchBuilder, Counters, EngineTime, LongLine, TIME_UNKNOWN};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -185,7 +185,8 @@ impl FileFramer {
     /// Returns whether the first line of `raw`, which contains no complete event, exceeds the
     /// maximum event size.
     pub fn begins_long(&self, raw: &[u8], line_max: usize) -> bool {
-        self.line_end(raw).unwrap_or(raw.len()) > self.raw_bytes(line_max) + 2
+        let line = self.line_end(raw).unwrap_or(raw.len());
+        line > bom_len(raw) + self.raw_bytes(line_max) + 2
     }
 
     /// Returns the maximum number of bytes in a file that decode to `bytes` of text.

@@ -164,7 +164,8 @@ impl Tail {
         requested: usize,
     ) -> io::Result<Read> {
         let line_max = request.limits.line_max;
-        if n > line_max + 1 {
+        let mark = request.mark_len(&fill.block.filled(fill.used + n)[fill.used..]);
+        if n > mark + line_max + 1 {
             return self.start_long(request, fill, n);
         }
         if n == 0 {

@@ -8,6 +8,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Number of bytes that are read in addition to a piece: a byte order mark, and a byte that shows
+/// whether a character ends before it.
+const BEHIND_CUT: usize = 4;
+
 /// A line longer than `max_line` whose end has not been found yet.
 pub(super) struct LongScan {
     /// Offset at which the line begins.
@@ -50,15 +54,23 @@ impl Tail {
         let begin = fill.used;
         let Piece { used, written } = self.piece(request, fill, line_max, n)?;
         self.count_long(request, 1);
-        fill.builder.row_at(&fill.block.filled(begin + written)[begin..], begin, start);
+        let text = &fill.block.filled(begin + written)[begin..];
+        let mark = request.mark_len(text);
+        fill.builder.row_at(&text[mark..], begin + mark, self.text_offset(start, mark));
         self.record_read(&[], start + used as u64);
         self.segment(request, fill, used as u64, written);
         self.piece_end = Some(start + used as u64);
         Ok(Read::More)
     }
 
-    /// Copies the text of the first `bytes` bytes, out of `n` bytes at the cursor, into the block,
-    /// without splitting a character.
+    /// Returns the offset of a text that follows a byte order mark of `mark` bytes at `start`. For a
+    /// framer, an event begins at its mark.
+    fn text_offset(&self, start: u64, mark: usize) -> u64 {
+        if self.framer.is_some() { start } else { start + mark as u64 }
+    }
+
+    /// Copies the text of the first `bytes` bytes, out of at least `n` bytes at the cursor, into the
+    /// block, without splitting a character. A byte order mark is copied in addition.
     fn piece(
         &mut self,
         request: Request<'_>,
@@ -67,7 +79,7 @@ impl Tail {
         n: usize,
     ) -> io::Result<Piece> {
         let begin = fill.used;
-        let mut raw = vec![0; n];
+        let mut raw = vec![0; n.max(bytes + BEHIND_CUT)];
         let n = self.content()?.read_all_at(&mut raw, request.position())?;
         match self.framer.as_deref().filter(|framer| framer.is_decoding()) {
             Some(framer) => {
@@ -76,7 +88,7 @@ impl Tail {
                 Ok(Piece { used, written })
             }
             None => {
-                let cut = char_boundary(&raw[..n], bytes);
+                let cut = char_boundary(&raw[..n], request.mark_len(&raw[..n]) + bytes);
                 fill.block.memory()[begin..begin + cut].copy_from_slice(&raw[..cut]);
                 Ok(Piece { used: cut, written: cut })
             }
@@ -160,7 +172,9 @@ impl Tail {
             let raw = self.long_raw_bytes(line_max).min(bytes);
             written = self.piece(request, fill, raw, raw)?.written;
             let text = &fill.block.filled(begin + written)[begin..];
-            fill.builder.long_row(text, begin, line_max, LongLine::Truncate);
+            let mark = request.mark_len(text);
+            fill.builder.long_row(&text[mark..], begin + mark, line_max, LongLine::Truncate);
+            fill.builder.offset(self.text_offset(line.start, mark));
         }
         self.record_read(&[], line.end);
         self.segment(request, fill, bytes as u64, written);

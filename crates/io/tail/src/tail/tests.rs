@@ -407,6 +407,43 @@ fn a_byte_order_mark_before_nul_bytes_is_removed() {
     assert_eq!(noted(&fixture), 1);
 }
 
+/// Reads a file that is `\u{feff}` and a line without a line ending.
+fn read_marked(line: &str, mut options: serde_json::Value, line_max: usize) -> Vec<String> {
+    options["max_line"] = json!(format!("{line_max}B"));
+    let is_utf16 = options["encoding"] == "utf-16le";
+    let text = format!("\u{feff}{line}");
+    let content = match is_utf16 {
+        true => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        false => text.into_bytes(),
+    };
+    let mut fixture = Fixture::new(options, &["out"]);
+    fixture.append("a.log", content);
+    texts(&read_to_end(&mut fixture))
+}
+
+/// A byte order mark does not count as text of a first line that exceeds the limit, or almost does.
+#[test]
+fn a_byte_order_mark_before_a_long_line_is_removed() {
+    let line = "\u{e9}".repeat(400);
+    let utf16 = json!({ "encoding": "utf-16le" });
+    for options in [json!({}), by_timestamp(), utf16] {
+        for treatment in ["truncate", "split"] {
+            let mut options = options.clone();
+            options["on_long_line"] = json!(treatment);
+            assert_eq!(read_marked(&line, options.clone(), 800), [&*line], "{options}");
+            for line_max in [799, 101, 100] {
+                let texts = read_marked(&line, options.clone(), line_max);
+                let first = &texts[0];
+                assert!(line.starts_with(&**first), "{options}, {line_max}: {texts:?}");
+                let missing = line_max - first.len();
+                assert!(missing < 4, "{options}, {line_max}: {texts:?}");
+                let is_split = treatment == "split";
+                assert!(!is_split || texts.concat() == line, "{options}, {line_max}: {texts:?}");
+            }
+        }
+    }
+}
+
 /// In UTF-16, a NUL byte is part of a character.
 #[test]
 fn nul_bytes_of_utf_16_are_text() {
