@@ -1,11 +1,11 @@
 //! Shared code for the metric point sources: receiver threads that parse and aggregate, and a
 //! flusher that emits the aggregates of each period.
 
+pub mod batch_emitter;
 pub mod config;
 pub mod events;
 mod flusher;
 pub mod log_events;
-pub mod metric_emitter;
 pub mod numbers;
 pub mod origin;
 pub mod percentiles;

@@ -8,7 +8,7 @@ mod weblog;
 pub use config::GenerateConfig;
 pub use weblog::WebLog;
 
-use crate::sources::points::metric_emitter::MetricEmitter;
+use crate::sources::points::batch_emitter::BatchEmitter;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{
     BatchBuilder, BuildError, EngineTime, LongLine, Polled, SinkSet, Source, SourceCx, SourceOpen,
@@ -27,7 +27,7 @@ struct Generate {
     count: Option<u64>,
     generated: u64,
     begun: Option<EngineTime>,
-    emitter: MetricEmitter,
+    emitter: BatchEmitter,
     line: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Generate {
             count: config.count,
             generated: 0,
             begun: None,
-            emitter: MetricEmitter::new(open)?,
+            emitter: BatchEmitter::new(open)?,
             line: Vec::new(),
         })
     }

@@ -7,8 +7,8 @@ mod config;
 
 pub use config::InternalLogsConfig;
 
+use crate::sources::points::batch_emitter::BatchEmitter;
 use crate::sources::points::log_events::{LogEvent, LogEventRows};
-use crate::sources::points::metric_emitter::MetricEmitter;
 use config::EmittedLevel;
 use millstream_model::{
     BuildError, Counters, Leftover, LogReader, LogRecord, Polled, Source, SourceCx, SourceOpen,
@@ -29,7 +29,7 @@ struct InternalLogsSource {
     rows: LogEventRows,
     /// Number of records in `rows`.
     waiting: u64,
-    emitter: MetricEmitter,
+    emitter: BatchEmitter,
     counters: Arc<Counters>,
     /// Whether the source has stopped accepting records. The agent logs while it stops, so the
     /// source would otherwise never finish.
@@ -38,7 +38,7 @@ struct InternalLogsSource {
 
 impl InternalLogsSource {
     fn open(open: SourceOpen, level: EmittedLevel) -> Result<InternalLogsSource, BuildError> {
-        let emitter = MetricEmitter::new(&open)?;
+        let emitter = BatchEmitter::new(&open)?;
         let id = open.info.id.clone();
         Ok(InternalLogsSource {
             reader: Some(open.internal_logs.reader(&id, level.name())),

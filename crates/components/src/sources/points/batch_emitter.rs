@@ -8,22 +8,22 @@ use millstream_model::{
 use std::sync::Arc;
 
 /// Assigns batches consecutive offsets in the single origin of the source.
-pub struct MetricEmitter {
+pub struct BatchEmitter {
     origin: Arc<Origin>,
     /// Number of bytes of text emitted so far.
     offset: u64,
 }
 
-impl MetricEmitter {
+impl BatchEmitter {
     /// Opens a new origin at offset 0.
     ///
     /// # Errors
     /// Returns an error if the system provides no random numbers.
-    pub fn new(open: &SourceOpen) -> Result<MetricEmitter, BuildError> {
+    pub fn new(open: &SourceOpen) -> Result<BatchEmitter, BuildError> {
         let id = random_u64()?;
         let origin = Arc::new(Origin::new(OriginId(id), ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
-        Ok(MetricEmitter { origin, offset: 0 })
+        Ok(BatchEmitter { origin, offset: 0 })
     }
 
     /// Finishes a batch of these rows. `block` is their text.

@@ -4,8 +4,8 @@
 //! The text of an event is its name, its tags as JSON, and its value, separated by spaces. The
 //! fields are slices of this text.
 
+use super::batch_emitter::BatchEmitter;
 use super::log_events::{LogColumns, LogEvent};
-use super::metric_emitter::MetricEmitter;
 use crate::util::formats::push_number;
 use crate::util::period::Period;
 use bytes::Bytes;
@@ -297,8 +297,8 @@ impl MetricRows {
     }
 
     /// Builds the batch of a source that cannot reread its data.
-    pub fn finish(self, metric_emitter: &mut MetricEmitter, cx: &SourceCx<'_>) -> Batch {
-        self.finish_with(|rows, block| metric_emitter.batch(rows, block, cx))
+    pub fn finish(self, batch_emitter: &mut BatchEmitter, cx: &SourceCx<'_>) -> Batch {
+        self.finish_with(|rows, block| batch_emitter.batch(rows, block, cx))
     }
 
     /// Builds the batch. `batch` adds its segments.

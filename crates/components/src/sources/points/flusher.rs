@@ -6,9 +6,9 @@
 //! ends before the previous one is emitted, no generation is swapped. The current period becomes
 //! longer, which is logged and counted.
 
+use super::batch_emitter::BatchEmitter;
 use super::events::{MetricRows, Rest};
 use super::log_events::LogEventRows;
-use super::metric_emitter::MetricEmitter;
 use super::sockets::report;
 use super::swap_slot::SwapSlot;
 use crate::util::period::{Period, Periods};
@@ -124,7 +124,7 @@ pub struct Flusher {
     /// Whether the overrun of this period was already logged.
     is_late: bool,
     ending: Ending,
-    metric_emitter: MetricEmitter,
+    batch_emitter: BatchEmitter,
     log_events: LogEventRows,
     /// Whether the previous poll emitted events or service checks.
     emitted_log_events: bool,
@@ -161,7 +161,7 @@ impl Flusher {
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
             ending: Ending::No,
-            metric_emitter: MetricEmitter::new(open)?,
+            batch_emitter: BatchEmitter::new(open)?,
             log_events: LogEventRows::default(),
             emitted_log_events: false,
             flush: Flush::default(),
@@ -326,7 +326,7 @@ impl Flusher {
             return None;
         }
         let (block, permit) = cx.block(self.log_events.next_bytes())?;
-        let batch = self.log_events.batch(block, &mut self.metric_emitter, cx);
+        let batch = self.log_events.batch(block, &mut self.batch_emitter, cx);
         Some(Polled::Batch(Box::new(batch), permit))
     }
 
@@ -353,7 +353,7 @@ impl Flusher {
         {
             self.end_period(&counts, cx.counters);
         }
-        let batch = (!rows.is_empty()).then(|| rows.finish(&mut self.metric_emitter, cx));
+        let batch = (!rows.is_empty()).then(|| rows.finish(&mut self.batch_emitter, cx));
         self.flush.emitted += batch.as_ref().map_or(0, Batch::rows);
         if matches!(self.stage, Stage::Collecting) {
             self.flush.record(cx.counters);
@@ -430,7 +430,7 @@ fn count(counts: &Counts, counters: &Counters) {
 
 impl Source for Flusher {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        self.metric_emitter.count_lost(cx);
+        self.batch_emitter.count_lost(cx);
         self.count_stats(cx);
         self.check_overrun(cx);
         // Alternate between log events and metrics, so that neither kind starves the other.

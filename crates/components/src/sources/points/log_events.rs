@@ -1,6 +1,6 @@
 //! Log events from point sources and recordings, with their text as `message`.
 
-use super::metric_emitter::MetricEmitter;
+use super::batch_emitter::BatchEmitter;
 use crate::util::formats::push_number;
 use bytes::Bytes;
 use millstream_model::limits::BLOCK_BYTES;
@@ -162,7 +162,7 @@ impl LogEventRows {
     pub fn batch(
         &mut self,
         mut block: Block,
-        metric_emitter: &mut MetricEmitter,
+        batch_emitter: &mut BatchEmitter,
         cx: &SourceCx<'_>,
     ) -> Batch {
         let (mut rows, mut used) = (BatchBuilder::default(), 0);
@@ -183,7 +183,7 @@ impl LogEventRows {
             columns.push(row, &log_event, put);
         }
         let count = rows.rows();
-        let mut batch = metric_emitter.batch(rows, block.freeze(used), cx);
+        let mut batch = batch_emitter.batch(rows, block.freeze(used), cx);
         batch.fields = Columns::from(columns.finish(count));
         batch
     }

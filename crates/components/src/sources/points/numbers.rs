@@ -1,7 +1,7 @@
 //! Queue of numbers that were collected at the end of a period.
 
+use super::batch_emitter::BatchEmitter;
 use super::events::MetricRows;
-use super::metric_emitter::MetricEmitter;
 use crate::util::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{BuildError, Polled, SourceCx, SourceOpen};
@@ -28,7 +28,7 @@ pub struct Numbers<N> {
     waiting: VecDeque<Number<N>>,
     /// Period of the waiting numbers.
     period: Period,
-    metric_emitter: MetricEmitter,
+    batch_emitter: BatchEmitter,
     length: Duration,
     /// Periods, which start at the first poll.
     periods: Option<Periods>,
@@ -44,7 +44,7 @@ impl<N: AsRef<str>> Numbers<N> {
         Ok(Numbers {
             waiting: VecDeque::new(),
             period: Period { end_ns: 0, seconds: 0.0 },
-            metric_emitter: MetricEmitter::new(open)?,
+            batch_emitter: BatchEmitter::new(open)?,
             length,
             periods: None,
             has_ended: false,
@@ -59,7 +59,7 @@ impl<N: AsRef<str>> Numbers<N> {
 
     /// Counts ranges that a sink abandoned. [`Numbers::poll`] also counts them.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
-        self.metric_emitter.count_lost(cx);
+        self.batch_emitter.count_lost(cx);
     }
 
     /// Returns the period that has ended; the caller must collect its numbers. Until the end, and
@@ -108,7 +108,7 @@ impl<N: AsRef<str>> Numbers<N> {
             cx.counters.dropped("too_long", 1);
             return Polled::Wait(Duration::ZERO);
         }
-        let batch = rows.finish(&mut self.metric_emitter, cx);
+        let batch = rows.finish(&mut self.batch_emitter, cx);
         cx.counters.received(batch.rows() as u64, batch.block.len() as u64);
         Polled::Batch(Box::new(batch), permit)
     }
