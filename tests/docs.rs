@@ -38,9 +38,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
 
 /// Time limit of a block in seconds.
 const BLOCK_SECONDS_MAX: &str = "180";
+
+/// Number of lines in a measurement: enough for a difference between two configurations to exceed the
+/// variation of a JVM's start.
+const LINES_MEASURED: &str = "800000";
 
 /// Pages whose examples are checked by another test, with that test.
 const CHECKED_ELSEWHERE: &[(&str, &str)] =
@@ -311,7 +316,7 @@ fn file_of<'a>(language: &str, mark: &'a str) -> Result<&'a str, String> {
 }
 
 /// Shares of the pages, whose examples run side by side.
-const SHARES: usize = 8;
+const SHARES: usize = 16;
 
 macro_rules! every_example_runs_and_prints_what_the_page_says {
     ($($name:ident $share:literal)*) => {
@@ -333,6 +338,14 @@ every_example_runs_and_prints_what_the_page_says! {
     examples_run_share_5 5
     examples_run_share_6 6
     examples_run_share_7 7
+    examples_run_share_8 8
+    examples_run_share_9 9
+    examples_run_share_10 10
+    examples_run_share_11 11
+    examples_run_share_12 12
+    examples_run_share_13 13
+    examples_run_share_14 14
+    examples_run_share_15 15
 }
 
 /// Runs the examples of every page of a share.
@@ -340,6 +353,7 @@ fn try_pages(share: usize) {
     let pages = pages().into_iter().filter(|page| !is_checked_elsewhere(page));
     let faults = pages.skip(share).step_by(SHARES).flat_map(|page| {
         let text = fs::read_to_string(root().join(&page)).unwrap();
+        eprintln!("{page}");
         let faults = try_page(&text).into_iter();
         faults.map(move |(line, fault)| format!("{page}:{line}: {fault}")).collect::<Vec<_>>()
     });
@@ -410,8 +424,10 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
     if page.contains("$MILLSTREAM_") || page.contains("type: jvm") {
         java::built();
     }
-    let (blocks, port) = (blocks(page), free_port());
+    let blocks = blocks(page);
+    let port = free_port();
     for (index, block) in blocks.iter().enumerate() {
+        let begun = Instant::now();
         let output = blocks.get(index + 1).filter(|next| next.info == "text");
         let result = block.task().and_then(|task| match task {
             Task::Nothing => Ok(()),
@@ -428,6 +444,7 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
                     .map_err(|fault| format!("{fault}\n--- errors\n{}", printed.errors))
             }),
         });
+        eprintln!("line {}: {:.1?}", block.line, begun.elapsed());
         if let Err(fault) = result {
             return Some((block.line, fault));
         }
@@ -536,6 +553,7 @@ fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Resul
         .env("MILLSTREAM_JAVAAGENT", root().join(AGENT_JAR))
         .env("MILLSTREAM_EXAMPLES", root().join(EXAMPLES))
         .env("ELASTICSEARCH", page_run.search)
+        .env("COUNT", LINES_MEASURED)
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())
         .stderr(File::create(&stderr).unwrap())
