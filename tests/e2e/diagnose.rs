@@ -9,10 +9,10 @@ use millstream_testkit_servers::causes::{Matrix, VERDICT};
 const SINGLES: TestSize = TestSize { gate: 1, long: 10 };
 
 /// Number of runs with two causes.
-const PAIRS: TestSize = TestSize { gate: 4, long: 150 };
+const PAIRS: TestSize = TestSize { gate: 2, long: 150 };
 
 /// Number of runs without a cause.
-const HEALTHY: TestSize = TestSize { gate: 10, long: 560 };
+const HEALTHY: TestSize = TestSize { gate: 4, long: 560 };
 
 /// Plays a tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays a single cause.
 #[test]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Number of kills of agents, broker and server in total.
-const KILLS: TestSize = TestSize { gate: 8, long: 200 };
+const KILLS: TestSize = TestSize { gate: 4, long: 200 };
 const TOPIC: &str = "hops";
 const INDEX: &str = "hops";
 const FILES: usize = 3;

@@ -12,11 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const FILES: usize = 50;
-const LINES: usize = 1_000_000;
+
+/// Number of lines in all files.
+const LINES: TestSize = TestSize { gate: 200_000, long: 1_000_000 };
 const KILLS: usize = 10;
 
-/// Number of lines of a file between two rotations.
-const ROTATE_AFTER: usize = 5_000;
+/// Number of rotations of each file.
+const ROTATIONS: usize = 4;
 
 const CONFIG: &str = "
 sources:
@@ -25,6 +27,14 @@ sinks:
   json: { type: file, inputs: [app], path: DIR/json.out, sync: 200ms, encoding: { metadata: [offset, id, file_id] } }
   text: { type: file, inputs: [app], path: DIR/text.out, sync: 300ms, encoding: { codec: text } }
 ";
+
+fn line_count() -> usize {
+    LINES.per_case() as usize
+}
+
+fn lines_per_file() -> usize {
+    line_count() / FILES
+}
 
 /// A log file that is written line by line and rotated by renaming.
 struct Log {
@@ -46,7 +56,7 @@ impl Log {
             writeln!(self.out, "file {file:02} line {:06} and some words behind it", self.number)
                 .unwrap();
             self.number += 1;
-            if self.number.is_multiple_of(ROTATE_AFTER) {
+            if self.number.is_multiple_of(lines_per_file() / ROTATIONS) {
                 self.out.flush().unwrap();
                 self.rotations += 1;
                 fs::rename(&self.path, format!("{}.{}", self.path.display(), self.rotations))
@@ -66,7 +76,7 @@ fn open(path: &Path) -> BufWriter<File> {
 pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
     let mut logs: Vec<Log> =
         (0..FILES).map(|i| Log::new(folder.join(format!("in/{i:02}.log")))).collect();
-    let per_file = LINES / FILES;
+    let per_file = lines_per_file();
     let begun = Instant::now();
     let mut written = 0;
     while written < per_file {
@@ -83,7 +93,7 @@ pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
-fn a_million_lines_survive_rotation_and_ten_kills() {
+fn lines_survive_rotation_and_ten_kills() {
     Seed::of_test().cases(ROUNDS).for_each(survive_kills);
 }
 
@@ -116,13 +126,13 @@ fn parse(line: &str) -> (usize, usize) {
 }
 
 fn check_text(lines: &[String]) {
-    let mut seen = vec![false; LINES];
+    let mut seen = vec![false; line_count()];
     for line in lines {
         let (file, number) = parse(line);
-        seen[file * (LINES / FILES) + number] = true;
+        seen[file * lines_per_file() + number] = true;
     }
     let lost = seen.iter().filter(|seen| !**seen).count();
-    assert_eq!(lost, 0, "lost of {LINES}; {} lines in all", lines.len());
+    assert_eq!(lost, 0, "lost of {}; {} lines in all", seen.len(), lines.len());
 }
 
 /// Checks JSON events in order of arrival: every line arrived; repeats of a line have the same id;
@@ -147,9 +157,9 @@ pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
         let before = last.insert(file_id, offset);
         assert!(before.is_none_or(|before| before < offset), "line {key:?} is out of order");
     }
-    assert_eq!(ids.len(), LINES, "lost");
+    assert_eq!(ids.len(), line_count(), "lost");
     let different: HashSet<&String> = ids.values().collect();
-    assert_eq!(different.len(), LINES, "two lines have the same id");
+    assert_eq!(different.len(), line_count(), "two lines have the same id");
 }
 
 #[test]

@@ -415,12 +415,16 @@ impl OperatorSamples {
     }
 }
 
+/// Number of profiles during reloads.
+const PROFILES: TestSize = TestSize { gate: 4, long: 20 };
+
 /// Profiles both events at the minimum interval during reloads, under full load.
 #[test]
 fn an_agent_survives_profiles_while_it_is_reloaded() {
     let dir = folder();
     let (mut agent, _writer) = busy(dir.path());
-    for turn in 0..10 {
+    Report::of_test().count(PROFILES.get());
+    for turn in 0..PROFILES.get() {
         let event = if turn % 2 == 0 { "cpu" } else { "wall" };
         let name = format!("{turn}.collapsed");
         let args = ["-d", "1500ms", "-i", "1ms", "-e", event, "-o", &name];

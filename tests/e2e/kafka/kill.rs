@@ -20,7 +20,7 @@ const AWAY: Duration = Duration::from_secs(20);
 const ROUNDS: TestSize = TestSize { gate: 1, long: 10 };
 
 #[test]
-fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_of_the_broker() {
+fn lines_survive_twenty_kills_of_the_agent_and_two_of_the_broker() {
     Seed::of_test().cases(ROUNDS).for_each(survive_kills);
 }
 

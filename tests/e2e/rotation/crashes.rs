@@ -21,7 +21,7 @@ const SECONDS: TestSize = TestSize { gate: 5, long: 120 };
 const FILES: TestSize = TestSize { gate: 4, long: 20 };
 
 /// Number of concurrent cases per test.
-const CASES: TestSize = TestSize { gate: 10, long: 2 };
+const CASES: TestSize = TestSize { gate: 4, long: 2 };
 
 /// Time limit for the next delivery while undelivered lines remain.
 const PATIENCE: Duration = Duration::from_secs(60);

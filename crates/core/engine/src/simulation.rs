@@ -384,7 +384,7 @@ fn run(seed: u64) {
 }
 
 /// Number of scenarios.
-const RUNS: TestSize = TestSize { gate: 400, long: 50_000 };
+const RUNS: TestSize = TestSize { gate: 100, long: 50_000 };
 
 #[test]
 fn every_line_arrives_in_order_under_any_fault() {

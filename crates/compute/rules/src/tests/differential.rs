@@ -307,7 +307,7 @@ fn run(seed: u64) -> usize {
 }
 
 /// Number of plans. Each runs on two tables.
-const CASES: TestSize = TestSize { gate: 10_000, long: 200_000 };
+const CASES: TestSize = TestSize { gate: 3000, long: 200_000 };
 
 #[test]
 fn a_plan_gives_the_results_of_each_task_alone() {

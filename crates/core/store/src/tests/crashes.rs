@@ -11,7 +11,7 @@ use std::sync::Arc;
 const CALLS: u64 = 70;
 
 /// Number of workloads with a crash at every change.
-const CRASHED: TestSize = TestSize { gate: 3, long: 20 };
+const CRASHED: TestSize = TestSize { gate: 1, long: 20 };
 
 /// Number of outcomes per crash.
 const OUTCOMES: TestSize = TestSize { gate: 4, long: 20 };

@@ -79,10 +79,10 @@ fn pairs(contents: &Contents) -> Vec<String> {
 }
 
 /// Distance between two flipped bytes.
-const FLIPPED: TestSize = TestSize { gate: 31, long: 1 };
+const FLIPPED: TestSize = TestSize { gate: 101, long: 1 };
 
 /// Difference between two lengths of a truncated file, in bytes.
-const TRUNCATED: TestSize = TestSize { gate: 101, long: 1 };
+const TRUNCATED: TestSize = TestSize { gate: 301, long: 1 };
 
 /// Distance between two flipped bytes if the other file is also damaged.
 const BOTH_DAMAGED: TestSize = TestSize { gate: 7, long: 1 };

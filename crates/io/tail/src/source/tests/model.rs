@@ -21,10 +21,10 @@ use std::thread;
 use world::World;
 
 /// Number of cases with all operations.
-const CASES: TestSize = TestSize { gate: 1500, long: 50_000 };
+const CASES: TestSize = TestSize { gate: 500, long: 50_000 };
 
 /// Number of cases with rotations.
-const ROTATIONS: TestSize = TestSize { gate: 500, long: 20_000 };
+const ROTATIONS: TestSize = TestSize { gate: 200, long: 20_000 };
 
 /// Number of concurrent cases. Each of them mostly waits for the kernel to close its inotify
 /// instance.
