@@ -14,7 +14,7 @@ const PAIRS: TestSize = TestSize { gate: 2, long: 150 };
 /// Number of runs without a cause.
 const HEALTHY: TestSize = TestSize { gate: 4, long: 560 };
 
-/// Plays a tenth of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays a single cause.
+/// Plays a part of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays a single cause.
 #[test]
 fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
     let seed = Seed::of_test_or(26);
