@@ -27,7 +27,7 @@
 mod promises;
 
 use crate::support::{self, java};
-use millstream_components::registry::{ROWS, Row};
+use millstream_components::registry::{Row, rows};
 use millstream_testkit_servers::kafka::Kafka;
 use millstream_testkit_servers::ports::free_port;
 use millstream_testkit_servers::prometheus::Prometheus;
@@ -85,7 +85,7 @@ fn fail_if_any(faults: Vec<String>) {
 
 #[test]
 fn every_sample_is_valid() {
-    let faults = ROWS.iter().filter_map(|row| {
+    let faults = rows().filter_map(|row| {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("sample.yaml"), row.sample).unwrap();
         if row.name == "jvm" {
@@ -111,7 +111,7 @@ fn write_operators(dir: &Path) {
 #[test]
 fn every_option_is_on_the_page_and_in_the_sample() {
     let mut faults = Vec::new();
-    for row in ROWS {
+    for row in rows() {
         let mut options = BTreeSet::new();
         let schema = (row.schema)().to_value();
         collect_options(&schema, &schema, "", &mut options);
@@ -177,8 +177,7 @@ fn sets(sample: &str, key: &str) -> bool {
 #[test]
 fn every_component_is_in_the_table_of_components() {
     let page = fs::read_to_string(root().join("docs/components.md")).unwrap();
-    let missing = ROWS
-        .iter()
+    let missing = rows()
         .map(|row| format!("(../{}/README.md)", folder(row)))
         .filter(|link| !page.contains(link));
     fail_if_any(missing.map(|link| format!("docs/components.md: no link to {link}")).collect());
@@ -200,7 +199,7 @@ const OTHER_PAGES: &[&str] = &[
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> = OTHER_PAGES.iter().copied().map(String::from).collect();
     collect_pages(&root().join("docs"), &mut pages);
-    pages.extend(ROWS.iter().map(|row| format!("{}/README.md", folder(row))));
+    pages.extend(rows().map(|row| format!("{}/README.md", folder(row))));
     pages
 }
 

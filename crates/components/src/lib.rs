@@ -7,6 +7,7 @@
 
 pub mod component;
 pub mod registry;
+mod row;
 pub mod sinks;
 pub mod sources;
 #[cfg(feature = "test-components")]

@@ -12,3 +12,25 @@ pub mod kafka;
 pub mod metricserver;
 pub mod points;
 pub mod stdin;
+
+use crate::row::{Row, row};
+
+/// The sources.
+pub static ROWS: &[Row] = &[
+    row!(Source, dogstatsd::DogStatsdConfig, "dogstatsd", "sources/dogstatsd"),
+    row!(Source, file::FileConfig, "file", "sources/file"),
+    row!(Source, generate::GenerateConfig, "generate", "sources/generate"),
+    row!(Source, host_metrics::HostMetricsConfig, "host_metrics", "sources/host_metrics"),
+    row!(Source, internal_logs::InternalLogsConfig, "internal_logs", "sources/internal_logs"),
+    row!(
+        Source,
+        internal_metrics::InternalMetricsConfig,
+        "internal_metrics",
+        "sources/internal_metrics"
+    ),
+    row!(Source, jfr::JfrConfig, "jfr", "sources/jfr"),
+    row!(Source, jvm::JvmSourceConfig, "jvm", "sources/jvm"),
+    row!(Source, kafka::KafkaConfig, "kafka", "sources/kafka"),
+    row!(Source, metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),
+    row!(Source, stdin::StdinConfig, "stdin", "sources/stdin"),
+];

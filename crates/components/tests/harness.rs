@@ -8,7 +8,7 @@
 mod stored;
 
 use millstream_components::component::{AnyComponent, BuildCx};
-use millstream_components::registry::{ROWS, Row};
+use millstream_components::registry::{Row, rows};
 use millstream_model::{
     Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalLogs, InternalMetric,
     InternalMetrics, Kind, Lane, LaneCx, Ledger, LogRecord, Map, OriginId, Outcome, Outputs,
@@ -48,11 +48,11 @@ fn input() -> String {
 fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     let dir = tempfile::tempdir().unwrap();
     if let Ok(name) = std::env::var(ROW) {
-        let row = ROWS.iter().find(|row| row.kind == kind && row.name == name).unwrap();
+        let row = rows().find(|row| row.kind == kind && row.name == name).unwrap();
         return check(placed(options(row), dir.path()), row);
     }
     fs::write(dir.path().join("stdin"), input()).unwrap();
-    for row in ROWS.iter().filter(|row| row.kind == kind) {
+    for row in rows().filter(|row| row.kind == kind) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--nocapture"]).env(ROW, row.name);
         let output = command.stdin(File::open(dir.path().join("stdin")).unwrap()).output().unwrap();
@@ -147,7 +147,7 @@ fn placed(options: Value, dir: &Path) -> Value {
 /// Every sample is a valid configuration of its component, from which it can be built.
 #[test]
 fn samples_are_configurations_of_their_component() {
-    for row in ROWS {
+    for row in rows() {
         let options = options(row);
         let component = (row.decode)(options).unwrap();
         assert_eq!((component.kind(), component.check()), (row.kind, vec![]), "{}", row.name);

@@ -2,7 +2,7 @@
 
 use crate::{Catalog, Formats};
 use millstream_components::component::AnyComponent;
-use millstream_components::registry::{FORMATS, ROWS, find};
+use millstream_components::registry::{FORMATS, find, rows};
 use millstream_model::Kind;
 use serde_json::Value as Json;
 
@@ -11,8 +11,7 @@ pub struct Registry;
 
 impl Catalog for Registry {
     fn types(&self, kind: Kind) -> Vec<&'static str> {
-        let mut names: Vec<_> =
-            ROWS.iter().filter(|row| row.kind == kind).map(|row| row.name).collect();
+        let mut names: Vec<_> = rows().filter(|row| row.kind == kind).map(|row| row.name).collect();
         names.sort_unstable();
         names
     }
