@@ -17,11 +17,12 @@ mod gnu {
     /// The `M_MMAP_THRESHOLD` parameter of `mallopt`.
     const MMAP_THRESHOLD: c_int = -3;
 
-    /// Minimum size in bytes of blocks that come directly from the system. Larger than the blocks
-    /// that the data path recycles.
+    /// Minimum size in bytes of blocks that come directly from the system. The minimum is larger
+    /// than the blocks that the data path recycles.
     const MMAP_BYTES: c_int = 1 << 20;
 
-    /// The heap shrinks if this many bytes are free at its end. Larger than what a batch frees.
+    /// The heap shrinks if this many bytes are free at its end. The threshold is larger than the
+    /// memory that a batch frees.
     const TRIM_BYTES: c_int = 8 << 20;
 
     unsafe extern "C" {

@@ -21,8 +21,8 @@ impl Clock {
         i64::try_from(ns).unwrap_or(i64::MAX).cast_unsigned()
     }
 
-    /// Converts a point in time to nanoseconds since 1970. Earlier times become the start of the
-    /// clock.
+    /// Converts a point in time to nanoseconds since 1970. Times before the clock's start yield the
+    /// start.
     pub fn unix_ns(&self, ticks: u64) -> u64 {
         self.start_unix_ns.saturating_add(self.ns(ticks.saturating_sub(self.start_ticks)))
     }

@@ -5,7 +5,7 @@
 //!
 //! A file is a sequence of chunks. Each chunk is self-contained: it includes the declarations of
 //! its types ([`metadata`]) and the values to which its events refer ([`pools`]). A [`Chunk`] is
-//! built in memory and written as a whole, so that the output may be a pipe.
+//! built in memory and written as a whole, so that the output can be a pipe.
 //! `docs/formats/recorder.md` describes the format.
 //!
 //! ```

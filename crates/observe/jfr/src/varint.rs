@@ -47,7 +47,7 @@ mod tests {
     use millstream_testkit_random::{TestSize, property};
     use proptest::prelude::*;
 
-    /// Reads an integer like the JDK does. Returns the integer and the number of its bytes.
+    /// Reads an integer the way the JDK does. Returns the integer and its length in bytes.
     fn read(bytes: &[u8]) -> (u64, usize) {
         let mut value = 0;
         for (index, byte) in bytes.iter().take(BYTES_MAX - 1).enumerate() {

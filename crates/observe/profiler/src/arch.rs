@@ -148,8 +148,8 @@ impl Registers {
     }
 }
 
-/// Returns the thread pointer. On Linux, the C libraries keep thread data, which the pointer refers
-/// to, at the upper end of the thread's stack memory. The main thread is an exception.
+/// Returns the thread pointer. It points to thread data, which the C libraries on Linux keep at the
+/// upper end of the thread's stack memory, except for the main thread.
 pub(crate) fn thread_pointer() -> u64 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Maximum number of component names in a process. Configurations have hundreds of components, and
-/// reloads may add more names.
+/// reloads can add more names.
 const COMPONENTS_MAX: usize = 4096;
 
 /// The ids of all components so far. A component's number is the position of its id plus one.
@@ -17,7 +17,7 @@ thread_local! {
     static CURRENT: AtomicU32 = const { AtomicU32::new(0) };
 }
 
-/// A component, whose id becomes the root of its samples.
+/// A component for which threads work. In profiles, its id is the root of the stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Component(u32);
 

@@ -245,7 +245,6 @@ unsafe fn runtime_frames(
     for registers in callers.into_iter().flatten() {
         // SAFETY: the context is the argument of a signal handler, and its registers are restored
         // below.
-        // below.
         unsafe { registers.put(context) };
         // SAFETY: the context contains the registers of the interrupted code or of one of its
         // callers.
@@ -399,7 +398,7 @@ mod tests {
         }
     }
 
-    /// Calls the handler like the kernel does for a timer.
+    /// Calls the handler the way the kernel does for a timer.
     fn signal(code: c_int, overrun: c_int, value: usize, context: &mut libc::ucontext_t) {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let timer = TimerInfo {

@@ -6,15 +6,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page, and of the ring's data. There is room for a few stacks, of which the last one
-/// is used.
+/// Bytes of a page, and of the ring's data, which has room for a few stacks. Only the most recent
+/// stack is used.
 const PAGE_BYTES: usize = 4096;
 
 /// Bytes of the mapping: a page that describes the ring, and the data of the ring.
 const MAPPING_BYTES: usize = 2 * PAGE_BYTES;
 
-/// Byte offsets in the page that describes the ring: of the number of bytes that the kernel has
-/// written since the start, and of the number of bytes that were read.
+/// Byte offsets of two counters in the page that describes the ring: the bytes that the kernel has
+/// written since the start, and the bytes that were read.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
@@ -24,10 +24,11 @@ const SAMPLE: u64 = 9;
 /// Maximum number of kernel frames.
 pub(crate) const FRAMES_MAX: usize = 48;
 
-/// First kernel address. Lower numbers in a kernel stack describe the entries that follow.
+/// First kernel address. Lower addresses belong to user code.
 const KERNEL_START: u64 = 0xffff_0000_0000_0000;
 
-/// Minimum of the special numbers that are not addresses, but describe the entries that follow.
+/// First special number in a stack. Special numbers are not addresses; they describe the entries
+/// that follow.
 const CONTEXT_MIN: u64 = u64::MAX - 4095;
 
 /// Returns whether an address is in the kernel.
@@ -113,7 +114,7 @@ pub(crate) unsafe fn take_stack(ring: *const c_void, frames: &mut [u64]) -> usiz
 }
 
 /// Writes the kernel addresses in a record, which consists of an address count and the addresses.
-/// Returns their number.
+/// Returns the number of addresses written.
 fn stack(words: Words<'_>, at: u64, bytes: u64, frames: &mut [u64]) -> usize {
     let listed = words.at(at).min((bytes / 8).saturating_sub(1));
     let addresses = (0..listed).map(|index| words.at(at + 8 + index * 8));

@@ -5,9 +5,9 @@
 //!
 //! Each thread has a clock for its CPU time, or a timer, which signals the thread once per
 //! interval. The signal handler walks the stack of its thread and writes the addresses to a buffer.
-//! A thread named `profiler` aggregates the samples, and looks for new threads and libraries ten
-//! times per second. Symbols are resolved elsewhere: a [`RawProfile`] contains addresses, and the
-//! mappings to which they belong.
+//! A thread named `profiler` aggregates the samples, and looks for new threads and libraries once
+//! every ten intervals, but at least once and at most ten times per second. Symbols are resolved
+//! elsewhere: a [`RawProfile`] contains addresses, and the mappings to which they belong.
 //!
 //! The handler finds callers with the unwind information of loaded objects, which [`start`]
 //! precomputes, and otherwise with frame pointers. In code that was generated at run time, a stack

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::slice;
 
-/// A loaded object. The unwind information is a copy, because an object may be unloaded at any
+/// A loaded object. The unwind information is a copy, because an object can be unloaded at any
 /// time.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {

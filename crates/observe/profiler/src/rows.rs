@@ -19,8 +19,8 @@ type Bytes<'b> = EndianSlice<'b, LittleEndian>;
 /// Marks a register that is not saved.
 const NOT_SAVED: i16 = i16::MIN;
 
-/// Expressions for entries of the procedure linkage table on x86_64: `rsp + 8`, plus another 8 at
-/// or after offset 10 or 11 of the entry, where the entry has pushed a word.
+/// Expressions for entries of the procedure linkage table on x86_64: `rsp + 8`, plus another 8 once
+/// the entry has pushed a word, which is at offset 11 or 10 of the entry.
 const PLT_EXPRESSIONS: [&[u8]; 2] = [
     &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
     &[0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22],
@@ -166,8 +166,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a row. The row replaces a previous row with the same address. It is omitted if it
-    /// repeats the previous rule.
+    /// Adds a row. The row replaces a previous row with the same address. A row that repeats the
+    /// previous rule is omitted.
     fn push(&mut self, address: u64, rule: Rule) {
         let Ok(at) = u32::try_from(address.wrapping_sub(self.addresses.start)) else { return };
         self.rows.pop_if(|last| last.at == at);

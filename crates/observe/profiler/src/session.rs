@@ -20,7 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Number of intervals between two rounds. A new thread is not sampled until the next round, and
-/// the buffer must have room for the samples of one round.
+/// the buffer must have room for one round of samples.
 const ROUND_INTERVALS: u32 = 10;
 
 /// Minimum time between two rounds.
@@ -29,7 +29,7 @@ const ROUND_MIN: Duration = Duration::from_millis(100);
 /// Maximum time between two rounds.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum bytes of distinct stacks. An hour-long profile may have many of them.
+/// Maximum bytes of distinct stacks. An hour-long profile can have many of them.
 const STACKS_BYTES_MAX: usize = 16 << 20;
 
 /// Whether a profile is running in this process.
@@ -123,7 +123,7 @@ struct Key {
     addresses: Box<[u64]>,
 }
 
-/// The number of samples per distinct stack, in bounded memory.
+/// Counts the samples of each distinct stack, in bounded memory.
 #[derive(Default)]
 struct Stacks {
     counts: HashMap<Key, u64>,
@@ -171,7 +171,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Starts the clocks or timers of all running threads.
+    /// Starts sampling, and starts the clocks or timers of all running threads.
     fn new(settings: Settings, claim: Claim) -> Result<Collector, StartError> {
         let number = PROFILES.fetch_add(1, Ordering::Relaxed);
         let clocks = Arc::new(Clocks::new(settings.interval));
@@ -268,7 +268,7 @@ impl Collector {
         let begun = std::mem::replace(&mut self.begun, now);
         let cpu_before = std::mem::replace(&mut self.cpu_before, cpu_now);
         self.drain();
-        // Samples may be in objects that were loaded since the last round.
+        // Samples can contain addresses in objects that were loaded since the last round.
         if let Ok(maps) = Maps::read() {
             self.modules.update(&maps);
         }

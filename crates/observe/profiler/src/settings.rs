@@ -10,11 +10,11 @@ pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// Maximum interval. With a longer interval, a profile of a few seconds would have no samples.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// Minimum buffer size in bytes: a few dozen samples of the deepest stacks.
+/// Minimum buffer size in bytes: enough for about 60 samples of the deepest stacks.
 pub(crate) const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// Maximum buffer size in bytes. 4 MiB are enough for 100 ms of samples from a hundred threads at
-/// an interval of 1 ms.
+/// Maximum buffer size in bytes. 4 MiB is enough for 100 ms of samples from a hundred threads at an
+/// interval of 1 ms.
 pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 20;
 
 /// The event at which threads are sampled.

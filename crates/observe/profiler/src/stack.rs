@@ -38,7 +38,7 @@ impl Tables {
     /// Returns the memory of the calling thread's stack, starting at a stack pointer.
     ///
     /// The mappings are at least as recent as the thread. The stack stays mapped while the thread
-    /// runs, but its mapping may extend beyond the stack, and that part may have been unmapped
+    /// runs, but its mapping may extend beyond the stack, and that part might have been unmapped
     /// since. The returned memory therefore ends at the thread pointer, which is inside the stack's
     /// memory.
     pub fn stack(&self, sp: u64, is_main: bool) -> StackMemory {
@@ -67,7 +67,8 @@ pub(crate) struct StackMemory {
 }
 
 impl StackMemory {
-    /// Returns the word at an address, or `None` if the address is outside the stack.
+    /// Returns the word at an address, or `None` if the address is unaligned, outside the stack, or
+    /// not mapped.
     fn word(&self, address: u64) -> Option<u64> {
         let is_within = address >= self.addresses.start
             && address <= self.addresses.end.saturating_sub(8)

@@ -55,7 +55,8 @@ impl Threads {
         }
     }
 
-    /// Returns the running threads that are not signaled yet. Removes threads that have exited.
+    /// Returns the running threads that [`Threads::watch`] has not seen yet. Removes threads that
+    /// have exited, and rereads the names of recent threads.
     pub fn find(&mut self) -> io::Result<Vec<u32>> {
         let tids = running()?;
         self.running.retain(|tid, _| tids.binary_search(tid).is_ok());
@@ -94,7 +95,8 @@ impl Threads {
         self.running.get(&tid).map_or(0, |thread| thread.index)
     }
 
-    /// Starts a clock, or a timer if wall time is sampled or clocks are not permitted.
+    /// Starts a clock, or a timer if wall time is sampled or the clock cannot be started. Sampling
+    /// allocations needs neither.
     fn signal(&mut self, tid: u32, index: u32) -> Option<Signal> {
         if self.settings.event == Event::Alloc {
             return None;

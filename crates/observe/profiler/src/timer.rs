@@ -6,8 +6,8 @@ use std::mem;
 use std::ptr;
 use std::time::Duration;
 
-/// The kernel's number for the clock of a thread's scheduled time. The other bits of a clock id are
-/// the complement of the thread's system id.
+/// Lower bits of a clock id for a thread's CPU time. The upper bits are the complement of the
+/// thread's system id.
 const THREAD_CPU_CLOCK: i32 = 0b110;
 
 /// A kernel timer. Dropping it deletes the timer.

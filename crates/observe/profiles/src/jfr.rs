@@ -65,7 +65,7 @@ fn push_settings(chunk: &mut Chunk, profile: &Profile) {
     }
 }
 
-/// Formats a period like the JDK does, in the largest unit in which it is an integer.
+/// Formats a period the way the JDK does, in the largest unit in which it is an integer.
 fn period(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
     let whole = units.iter().find(|(_, unit)| ns >= *unit && ns.is_multiple_of(*unit));

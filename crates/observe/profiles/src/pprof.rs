@@ -206,8 +206,8 @@ fn places(profile: &Profile, stack: &[FrameId]) -> Vec<Place> {
 ///
 /// # Errors
 ///
-/// Returns an error if the input is not a pprof profile, or is larger than `limit_bytes` after
-/// decompression.
+/// Returns an error if the input is not a pprof profile, contains too many items, or is larger than
+/// `limit_bytes` before or after decompression.
 pub fn read_pprof(input: &mut impl Read, limit_bytes: u64) -> Result<Profile, ReadError> {
     let bytes = read_limited(input, limit_bytes)?;
     let bytes = match bytes.starts_with(&GZIP) {

@@ -122,7 +122,7 @@ impl Profile {
         &self.about
     }
 
-    /// Returns the id of a frame. Equal frames have the same id. Adds a new frame.
+    /// Returns the id of a frame, and adds the frame if it is new. Equal frames have the same id.
     pub fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(id) = self.by_frame.get(&frame) {
             return *id;
@@ -135,7 +135,7 @@ impl Profile {
     }
 
     /// Adds samples of a stack, whose first frame is the root. The samples of equal stacks are
-    /// added.
+    /// added up.
     pub fn add(&mut self, stack: &[FrameId], samples: u64) {
         if samples == 0 {
             return;
@@ -164,7 +164,7 @@ impl Profile {
     ///
     /// # Panics
     ///
-    /// Panics if the number is from another profile.
+    /// Panics if the profile has no frame with this id. Do not pass the id of another profile.
     pub fn get(&self, id: FrameId) -> &Frame {
         &self.frames[id.index()]
     }

@@ -119,7 +119,8 @@ fn write_frame(
     )
 }
 
-/// Returns the label of a frame, truncated to the frame's width.
+/// Returns the label of a frame, truncated to the frame's width. Returns an empty string for a
+/// narrow frame.
 fn label(name: &str, x: f64, y: f64, width: f64) -> String {
     if width < NARROWEST_TEXT {
         return String::new();
@@ -156,8 +157,8 @@ fn shaded(color: [u8; 3], name: u32) -> [u8; 3] {
     color.map(|part| part.saturating_add(shade as u8))
 }
 
-/// Returns red for an increase and blue for a decrease. The color is saturated at a tenth of all
-/// samples.
+/// Returns red for an increase and blue for a decrease. The color is saturated at a change of ten
+/// percentage points.
 fn change_color(change: f64) -> [u8; 3] {
     let strength = (change.abs() * 10.0).min(1.0).sqrt();
     let faded = (235.0 - 150.0 * strength) as u8;

@@ -37,8 +37,7 @@ impl<'a> Tree<'a> {
         Tree::build(&[None, Some(profile)])
     }
 
-    /// Merges the stacks of two profiles. Frames that occur only in the first profile have no
-    /// width.
+    /// Merges the stacks of two profiles. Frames that occur only in `before` have no width.
     pub fn of_both(before: &'a Profile, after: &'a Profile) -> Tree<'a> {
         Tree::build(&[Some(before), Some(after)])
     }

@@ -1,8 +1,8 @@
 //! Chunks of slots, which threads take turns using.
 //!
 //! A thread owns a chunk and appends to it without a lock. When the chunk is full, the thread
-//! releases it, takes the unowned chunk that was released the longest ago, and overwrites it. A
-//! busy thread thus uses most of the memory, and an idle thread uses a single chunk.
+//! releases it, takes the next unowned chunk in turn, and overwrites it. A busy thread thus uses
+//! most of the memory, while an idle thread keeps a single chunk.
 //!
 //! | word of a chunk | holds |
 //! |---|---|
@@ -63,7 +63,7 @@ impl Position {
 /// All chunks that have the same use.
 #[derive(Debug)]
 pub struct Pool<'m, W> {
-    /// All chunks.
+    /// The memory of all chunks.
     pub words: &'m [W],
     /// Number of words per chunk.
     pub chunk_words: usize,
@@ -198,9 +198,9 @@ impl<'m, W: Word> Appender<'m, W> {
     }
 }
 
-/// Copies a chunk to which threads may append, or which they may take, at the same time. `known`
-/// returns the number of slots that the reader already has for a sequence; the copy omits these
-/// slots. Returns `None` if there are no other slots, or if the chunk was taken during the copy.
+/// Copies a chunk while threads may be appending to it or taking it. Omits the slots that the
+/// reader already has; `known` returns their number for a sequence. Returns `None` if there are no
+/// new slots, or if the chunk was taken during the copy.
 pub fn copy<W: Word>(chunk: &[W], known: impl Fn(u32) -> u32) -> Option<Vec<u64>> {
     let before = chunk[POSITION].load(Acquire);
     let position = Position::of_word(before);
@@ -232,7 +232,7 @@ pub fn sequence(position: u64) -> Option<u32> {
 /// A copied chunk, or a chunk in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied<'c> {
-    /// Sequence number of the current chunk use.
+    /// Sequence of the chunk's current use.
     pub sequence: u32,
     /// Number of leading slots that were not copied.
     pub left_out: u32,

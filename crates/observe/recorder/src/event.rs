@@ -41,12 +41,12 @@ pub struct Thread<'t> {
 
 /// The strings and threads to which events refer by id.
 ///
-/// The result for a number never changes. The result is `None` for unknown numbers, for example if
-/// the file is damaged. A field with an unknown number is written without a value.
+/// The result for an id never changes. The result is `None` for an unknown id, which occurs, for
+/// example, if the file is damaged. A field with an unknown id is written without a value.
 pub trait Tables {
-    /// Returns the string with this number.
+    /// Returns the string with this id.
     fn text(&self, id: TextId) -> Option<&str>;
 
-    /// Returns the thread with this number.
+    /// Returns the thread with this id.
     fn thread(&self, id: ThreadId) -> Option<Thread<'_>>;
 }

@@ -2,8 +2,8 @@
 //!
 //! A file is a sequence of chunks. Each chunk is self-contained: it includes the type declarations,
 //! and the strings and threads of its events. [`JfrWriter`] builds one chunk after another in
-//! memory and writes each of them as a whole. The output may be a pipe or a connection, because the
-//! writer neither seeks nor reads an event twice.
+//! memory and writes each of them as a whole. The output can be a pipe or a connection, because the
+//! writer does not seek.
 
 mod chunk;
 mod metadata;

@@ -80,7 +80,7 @@ pub enum Field {
     OtherAvailable,
     /// Number of events that were lost because there was no chunk for them.
     WithoutSpace,
-    /// Number of strings and subjects for which the name table had no space.
+    /// Number of strings and subjects that could not be stored in the name table.
     WithoutName,
     /// Ticks per second, as measured at the start of the run.
     FirstRate,

@@ -45,7 +45,7 @@ const HALF_SECONDS_MIN: u64 = 2;
 /// to strings.
 pub type Shared = [u32; 3];
 
-/// Adds strings and subjects to the table.
+/// The table of strings and subjects, and the index for finding existing entries.
 #[derive(Debug)]
 pub struct Names<'m> {
     halves: [&'m [AtomicU64]; 2],
@@ -173,8 +173,8 @@ impl<'m> Names<'m> {
         found.or_else(|| self.change_half(now, rate).and_then(|()| self.text(text)))
     }
 
-    /// Returns the reference to a subject, or `None` if there is no space. A connection is always a
-    /// new subject.
+    /// Returns the reference to a subject, or `None` if there is no space. Changes halves if
+    /// necessary. If `is_new`, as for a connection, always adds a subject.
     pub fn refer_to_subject(
         &mut self,
         parts: &[Part<'_>],
@@ -196,8 +196,8 @@ pub enum Part<'p> {
     Number(u32),
 }
 
-/// Copies the used words of a half, which another thread may change at the same time. The copy is
-/// empty if the half was cleared in the meantime.
+/// Copies the used words of a half, which another thread might be changing. The copy is empty if
+/// the half was cleared during the copy.
 pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
     let before = half[POSITION].load(Acquire);
     let used = (before as u32 as usize).min(half.len());

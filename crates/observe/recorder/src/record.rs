@@ -235,8 +235,8 @@ pub fn throttle(timer: Timer, component: &Subject, reason: &str, limit: f64) {
     timer.end(EventKind::Throttle, || component.reference(), own);
 }
 
-/// Records that partitions were assigned or revoked. `member` is a [`Subject::component_with`] the
-/// consumer group.
+/// Records that partitions were assigned or revoked. `member` is a [`Subject::component_with`]
+/// whose second name is the consumer group.
 pub fn rebalance(timer: Timer, member: &Subject, assigned: usize, revoked: usize) {
     let own = || [assigned as u64, revoked as u64];
     timer.end(EventKind::Rebalance, || member.reference(), own);

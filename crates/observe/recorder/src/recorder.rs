@@ -25,8 +25,8 @@ struct Switches {
     thresholds: [AtomicU64; EVENTS.len()],
     /// Maximum number of events per second for each type, or 0 for no limit.
     rates: [AtomicU32; EVENTS.len()],
-    /// For each type that has a rate: a second (32 bits), and the number of events in that second
-    /// (32 bits).
+    /// For each type with a rate limit: a second (32 bits), and the number of events recorded in
+    /// that second (32 bits).
     seconds: [AtomicU64; EVENTS.len()],
     ticks_per_second: AtomicU64,
     /// The epoch of the name table.
@@ -43,7 +43,7 @@ static SWITCHES: Switches = Switches {
 
 static RUN: OnceLock<Run> = OnceLock::new();
 
-/// The recording file and its layout, until all of its blocks are allocated.
+/// The recording file and its layout, until [`keep_time`] allocates the remaining blocks.
 static UNALLOCATED: Mutex<Option<(File, Layout)>> = Mutex::new(None);
 
 thread_local! {
@@ -74,7 +74,8 @@ pub enum Destination<'f> {
 /// # Errors
 ///
 /// Returns an error if the file's blocks cannot be allocated, if there is no memory, or if the
-/// process is already recording. In these cases, the call has no effect.
+/// process is already recording. In these cases, nothing is recorded to the destination, but its
+/// file may have grown.
 pub fn start_run(
     destination: &Destination<'_>,
     bytes: u64,
@@ -112,7 +113,7 @@ fn words(destination: &Destination<'_>, layout: &Layout) -> io::Result<Words> {
     }
 }
 
-/// Allocates the missing blocks of the file, if this was not done yet.
+/// Allocates the missing blocks of the file on the first call. A failure is not retried.
 fn allocate_rest(run: &Run) -> io::Result<()> {
     let Some((file, layout)) = UNALLOCATED.lock().take() else { return Ok(()) };
     for part in layout.rest().into_iter().filter(|part| !part.is_empty()) {
@@ -179,12 +180,13 @@ pub fn end_run() {
     }
 }
 
-/// Number of events or names that were not recorded since the start.
+/// Numbers of events and names that were not recorded since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
     /// Events for which there was no chunk, because too many threads are recording.
     pub without_space: u64,
-    /// Events that were recorded without the name of their file, connection or component.
+    /// Strings and subjects that could not be stored, so that the events that refer to them lack a
+    /// name.
     pub names: u64,
     /// For each type, the number of events that were omitted because the type was over its rate
     /// limit.
@@ -203,7 +205,7 @@ pub fn omitted() -> Omitted {
     }
 }
 
-/// Returns recorded data that a reader does not have yet, as bytes for
+/// Returns the recorded data that a reader does not have yet, as bytes for
 /// [`crate::snapshot::Snapshot`]. Returns `None` if the process is not recording.
 pub fn copy(known: &SlotCounts) -> Option<Vec<u8>> {
     Some(RUN.get()?.copy(known))
@@ -295,8 +297,8 @@ pub(crate) fn instant<const N: usize>(
     }
 }
 
-/// Records an event that ended `ended_ago` before now. If the names were stored again in the
-/// meantime, the event loses its strings.
+/// Records an event that ended `ended_ago` before now. If the name table changed halves after that,
+/// the event loses its strings.
 pub(crate) fn past<const N: usize>(
     kind: EventKind,
     ended_ago: Duration,
@@ -332,7 +334,7 @@ fn write<const N: usize>(
     }
 }
 
-/// Counts an event from a thread that is exiting.
+/// Counts an event as lost because its thread is exiting and has no writer anymore.
 #[cold]
 fn count_lost() {
     if let Some(run) = RUN.get() {
@@ -340,8 +342,8 @@ fn count_lost() {
     }
 }
 
-/// Takes one event out of the type's rate for the current second. Returns whether the rate allows
-/// it.
+/// Counts one event toward the type's limit for the current second. Returns whether the limit
+/// allows the event; if not, the event counts as omitted.
 fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
     let second = now_ticks / SWITCHES.ticks_per_second.load(Relaxed).max(1);
     let rate = SWITCHES.rates[kind as usize].load(Relaxed);
@@ -359,7 +361,7 @@ fn is_within_rate(kind: EventKind, now_ticks: u64) -> bool {
     taken.is_ok()
 }
 
-/// Returns the reference to a string, or 0.
+/// Returns the reference to a string, or 0 if the string could not be stored.
 pub(crate) fn text(text: &str) -> u64 {
     let now = ticks::now();
     let rate = SWITCHES.ticks_per_second.load(Relaxed);
@@ -375,7 +377,8 @@ pub(crate) fn epoch() -> u32 {
     SWITCHES.epoch.load(Acquire)
 }
 
-/// Returns the reference to a subject and the reference's epoch, or zeros.
+/// Returns the reference to a subject and the reference's epoch, or zeros if the subject could not
+/// be stored.
 pub(crate) fn subject(parts: &[Part<'_>], is_new: bool) -> (u32, u32) {
     let now = ticks::now();
     let rate = SWITCHES.ticks_per_second.load(Relaxed);

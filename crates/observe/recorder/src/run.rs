@@ -115,7 +115,8 @@ impl Run {
         }
     }
 
-    /// Calls a function with the name table, unless other threads hold the lock for too long.
+    /// Calls a function with the name table. Returns `None`, and counts a missing name, if the
+    /// function fails or if other threads hold the lock for too long.
     fn with_names<T>(
         &self,
         call: impl Fn(&mut Names<'static>) -> Option<(T, u32)>,
@@ -205,7 +206,7 @@ impl Run {
     }
 }
 
-/// The chunks that one thread owns.
+/// Writes the events of one thread to the chunks that the thread owns.
 #[derive(Debug)]
 pub struct Writer {
     frequent: Appender<'static, AtomicU64>,
@@ -219,7 +220,7 @@ impl Writer {
         Writer { frequent: Appender::new(), other: Appender::new(), thread: Cell::new(None) }
     }
 
-    /// Appends an event. Never blocks or allocates. Returns whether there was space.
+    /// Appends an event. Never blocks or allocates. Returns whether the event was stored.
     #[inline(always)]
     pub fn write(&self, event: &Stored, run: impl Fn() -> Option<&'static Run>) -> bool {
         let is_frequent = EVENTS[event.kind as usize].is_frequent;

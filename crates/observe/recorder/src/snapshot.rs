@@ -46,8 +46,8 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Returns the encoded copy. Each part is freed as soon as it is written, so that memory
-    /// contains the copy only once.
+    /// Encodes the copy. Each section is freed as soon as it is written, so that memory contains
+    /// the copy only once.
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.header[Field::Magic as usize] = COPY_MAGIC;
         let mut bytes = Vec::new();
@@ -203,7 +203,7 @@ impl Snapshot {
             monotonic_ns: self.field(Field::LatestMonotonicNs),
             unix_ns: self.field(Field::LatestUnixNs),
         };
-        // The run crashed while the time was being written.
+        // The version is odd if the run crashed while the time was being written.
         let is_whole = self.field(Field::LatestVersion).is_multiple_of(2);
         if is_whole && latest.ticks >= self.start().ticks { latest } else { self.start() }
     }
@@ -227,7 +227,8 @@ impl Snapshot {
         Settings { enabled, threshold, rate, stack: false }
     }
 
-    /// Returns the number of events that exceeded the rate limit of their type.
+    /// Returns the number of events that were not recorded because the type was over its rate
+    /// limit.
     pub fn over_rate(&self, kind: EventKind) -> u64 {
         self.header[OVER_RATE][kind as usize]
     }
@@ -237,7 +238,7 @@ impl Snapshot {
         self.field(Field::WithoutSpace)
     }
 
-    /// Returns the number of events that lack the name of their file, connection or component.
+    /// Returns the number of strings and subjects that could not be stored.
     pub fn without_name(&self) -> u64 {
         self.field(Field::WithoutName)
     }
@@ -263,7 +264,8 @@ fn sections(mut rest: &[u64]) -> Vec<Vec<u64>> {
     found
 }
 
-/// Returns the same sections from a file as a copy would contain, as far as the file is complete.
+/// Returns the contents of a file as the sections that a copy would contain. If the file is
+/// truncated, the last sections are incomplete or missing.
 fn in_file(header: &[u64], words: &[u64]) -> Vec<Vec<u64>> {
     let layout = layout_of(header, words.len() / CHUNK_WORDS);
     let part = |range: std::ops::Range<usize>| {
@@ -302,7 +304,8 @@ const CHUNKS_MAX: usize = 1 << 24;
 #[derive(Debug, Default)]
 pub struct Reader {
     known: SlotCounts,
-    /// The last sequence that was searched for. `None` before the first snapshot.
+    /// The most recently assigned sequence as of the previous snapshot. `None` before the first
+    /// snapshot.
     looked_for: Option<u32>,
     /// Sequences that were assigned but have not been read yet.
     missing: BTreeSet<u32>,
@@ -318,7 +321,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Returns the slots that this reader already has, which a copy can omit.
+    /// Returns how many slots of each sequence this reader already has. A copy can omit these
+    /// slots.
     pub fn known(&self) -> &SlotCounts {
         &self.known
     }
@@ -362,8 +366,9 @@ impl Reader {
         self.looked_for = Some(snapshot.field(Field::Sequence) as u32);
     }
 
-    /// Records the new sequences, and counts the ones that were overwritten before they were read.
-    /// A sequence that was assigned very recently may not appear until the next snapshot.
+    /// Records the new sequences, and counts the sequences whose chunks were overwritten before
+    /// they were read. A sequence that was assigned very recently might not appear until the next
+    /// snapshot.
     fn find_missing(&mut self, snapshot: &Snapshot) {
         let last = snapshot.field(Field::Sequence) as u32;
         let before = self.missing.len();

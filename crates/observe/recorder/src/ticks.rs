@@ -93,7 +93,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads the clocks several times, because the thread may be preempted between clock reads.
+    /// Reads the clocks several times and returns the fastest reading, because the thread can be
+    /// preempted between two clocks.
     pub fn now() -> Moment {
         let mut best = (u64::MAX, Moment { ticks: 0, monotonic_ns: 0, unix_ns: 0 });
         for _ in 0..READINGS {
@@ -115,7 +116,8 @@ impl Moment {
         (took, Moment { ticks: begun, monotonic_ns, unix_ns })
     }
 
-    /// Returns the ticks per second between this moment and `later`.
+    /// Returns the ticks per second between this moment and `later`, or one billion if no time has
+    /// passed.
     pub fn rate(&self, later: &Moment) -> NonZeroU64 {
         let ticks = u128::from(later.ticks.saturating_sub(self.ticks));
         let ns = u128::from(later.monotonic_ns.saturating_sub(self.monotonic_ns));

@@ -169,7 +169,7 @@ fn events_over_the_rate_are_counted() {
     let recorded = about(&snapshot, "/rate").len() as u64;
     let over_rate = snapshot.over_rate(EventKind::FileSync) - before;
     assert_eq!(recorded + over_rate, 1000);
-    // A second may end in between.
+    // A second can end while the events are recorded, which allows up to 10 more.
     assert!((10..1000).contains(&recorded), "{recorded}");
 }
 
@@ -186,7 +186,7 @@ fn a_reader_gets_each_event_of_many_threads_once_or_counts_what_is_lost() {
     let mut follow = |reader: &mut Reader| {
         let snapshot = copied(reader.known());
         reader.read(&snapshot, |event, names| {
-            // A name is missing if other threads held the table's lock for too long.
+            // The name is missing if other threads held the table's lock for too long.
             let name = text(names, event.values[0]).unwrap_or_default();
             if let Some(thread) = name.strip_prefix("/stress/") {
                 assert_eq!(names.thread(event.thread).unwrap().name, thread);
@@ -279,7 +279,7 @@ fn the_file_of_a_process_that_was_killed_has_its_last_events() {
         let written = events.iter().filter(|(event, _)| event.kind == EventKind::FileWrite);
         let written: Vec<u64> = written.map(|(event, _)| event.values[1]).collect();
         assert!(written.is_sorted_by(|one, next| one + 1 == *next), "{number}: a gap");
-        // Other threads may have overwritten the chunks of a thread that did not run for a while.
+        // If a thread did not run for a while, other threads might have overwritten its chunks.
         assert!(written.last().is_none_or(|last| *last >= 2000));
         writes += written.len();
         drops += events.len() - written.len();

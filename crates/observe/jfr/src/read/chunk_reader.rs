@@ -146,13 +146,13 @@ impl ChunkReader {
         Lookup { types: &self.types, pools: &self.pools }
     }
 
-    /// Calls `each` with the position of each event in a range and the event, except metadata and
-    /// checkpoint events, until `each` breaks. Returns the start of the next event. The range must
-    /// start at an event.
+    /// Calls `each` with each event in a range and the event's position, until `each` breaks. Skips
+    /// metadata events, checkpoint events, and events longer than [`EVENT_BYTES_MAX`]. Returns the
+    /// start of the next event. The range must start at an event.
     ///
     /// # Errors
     /// Returns an error and its position if an event is invalid or extends past the end of the
-    /// chunk, or if the system cannot read the bytes.
+    /// chunk, or if the bytes of the chunk are missing or cannot be read.
     pub fn events(
         &self,
         from: &(impl ReadAt + ?Sized),
@@ -212,7 +212,8 @@ impl ChunkReader {
         }
     }
 
-    /// Handles a window that ends inside the head of an event.
+    /// Handles a window that ends inside the head of an event. Returns an error if more bytes
+    /// cannot complete the head.
     fn cut(&self, at: u64, bytes: usize) -> Result<(u64, ControlFlow<()>), (u64, ChunkError)> {
         match at + bytes as u64 >= self.header.chunk_bytes || bytes > 2 * SIZE_BYTES_MAX {
             true => Err((at, ReadError::Truncated.into())),
@@ -221,7 +222,7 @@ impl ChunkReader {
     }
 }
 
-/// Reads a whole event with up to `bytes_max` bytes. The event must end before `end`.
+/// Reads a whole event with up to `bytes_max` bytes. The event must not extend past `end`.
 fn whole(
     from: &(impl ReadAt + ?Sized),
     at: u64,

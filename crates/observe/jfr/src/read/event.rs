@@ -55,7 +55,7 @@ impl<'a> Event<'a> {
 /// The raw value of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Raw<'a> {
-    /// The type has no such field.
+    /// The type has no such field, or the field is an array or a nested value.
     #[default]
     Absent,
     /// A number, the key of a value in a pool, or the 64 bits of a negative number.
@@ -94,7 +94,7 @@ impl Raw<'_> {
     }
 }
 
-/// Reads a value that is not nested.
+/// Reads a value. Skips an array or a nested value, and returns [`Raw::Absent`] for it.
 #[inline]
 pub(super) fn value<'a>(input: &mut Input<'a>, shape: &Shape) -> Result<Raw<'a>, ReadError> {
     Ok(match shape {

@@ -110,7 +110,8 @@ pub fn skip(input: &mut Input<'_>, shape: &Shape) -> Result<(), ReadError> {
     }
 }
 
-/// Skips an array. Elements that take no bytes must not take time.
+/// Skips an array. Stops at an element that takes no bytes, because the count of such elements can
+/// be arbitrarily large.
 fn skip_array(input: &mut Input<'_>, layout: &[Shape]) -> Result<(), ReadError> {
     for _ in 0..input.size()? {
         let before = input.0.len();

@@ -36,8 +36,8 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Returns a string: either the string in the event, or the string to which a key of `type_id`
-    /// leads through the `string` or `name` field of the value.
+    /// Returns the string in a field. If the field contains a key of `type_id`, returns the string
+    /// that names the value to which the key refers. Returns an empty string if there is none.
     pub fn text(&self, raw: &Raw<'a>, type_id: u64) -> Cow<'a, str> {
         let (mut raw, mut type_id) = (*raw, type_id);
         for _ in 0..CHAIN_MAX {
@@ -56,7 +56,7 @@ impl<'a> Lookup<'a> {
         Cow::Borrowed("")
     }
 
-    /// Returns the field that contains a pool value's name, and the field's type.
+    /// Returns the field that contains a pool value's name, and the id of the field's type.
     fn named(&self, type_id: u64, key: u64) -> Option<(Raw<'a>, u64)> {
         let declared = self.types.get(type_id)?;
         if declared.fields.is_empty() {

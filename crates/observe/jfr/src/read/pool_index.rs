@@ -6,15 +6,15 @@ use super::layout::{Layout, skip_all};
 use super::types::Types;
 use std::collections::HashMap;
 
-/// Maximum bytes of pool entries to keep per chunk. By default, a chunk has 12 MB, including its
-/// pools.
+/// Maximum bytes of pool entries to keep per chunk. By default, the JVM ends a chunk at 12 MB,
+/// including its pools.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
 /// Maximum number of pool entries to keep per chunk.
 pub const POOL_ENTRIES_MAX: usize = 1 << 19;
 
-/// Reads the distance from a checkpoint event back to the previous one in the same chunk. Returns
-/// `None` for the first one.
+/// Reads the distance in bytes from a checkpoint event back to the previous one in the same chunk.
+/// Returns `None` if the event is the chunk's first one.
 ///
 /// # Errors
 /// Returns an error if the bytes do not start with a checkpoint event.

@@ -107,7 +107,7 @@ fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
     Ok(texts)
 }
 
-/// What contains an element.
+/// The parent of an element.
 enum Parent<'t> {
     Root,
     /// A type, to which the element's fields are added.

@@ -19,7 +19,7 @@ const NO_PARAMETERS: &str = "()L;";
 /// The frame types, indexed by number. Tools recognize these strings.
 pub const FRAME_TYPES: [&str; 4] = ["Native", "Inlined", "Kernel", "JIT compiled"];
 
-/// Numbers the distinct values in a table.
+/// A table of distinct values, which are numbered in the order in which they were added.
 struct Table<T> {
     values: Vec<T>,
     numbers: HashMap<T, u32>,
@@ -41,14 +41,14 @@ impl<T: Clone + Eq + Hash> Table<T> {
     }
 }
 
-/// A method, as the class number and the symbol number of its name.
+/// A method: the number of its class, and the symbol number of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Method {
     pub class: u32,
     pub name: u32,
 }
 
-/// The values that the pools of all chunks draw on.
+/// The names, methods and frames of a profile, from which the pools of all chunks are written.
 pub struct Names<'a> {
     pub symbols: Vec<&'a str>,
     /// For each class, the symbol of its name.
@@ -58,7 +58,7 @@ pub struct Names<'a> {
     pub threads: Vec<&'a str>,
     /// The frames of the profile, indexed by number.
     pub frames: Vec<StackFrame>,
-    /// For each stack, its thread.
+    /// For each stack, the number of the sampled thread, if the stack has one.
     pub thread_of: Vec<Option<u32>>,
     /// For each stack, the number of frames at the root that are excluded from the stack trace.
     pub skipped: Vec<usize>,

@@ -34,12 +34,12 @@ impl EventKind {
         &EVENTS[self as usize]
     }
 
-    /// Returns the type with a name such as `FileRead`.
+    /// Returns the type with this name, such as `FileRead`.
     pub fn named(name: &str) -> Option<EventKind> {
         EVENTS.iter().find(|spec| spec.name == name).map(|spec| spec.kind)
     }
 
-    /// Returns the type with a number.
+    /// Returns the type with this number.
     pub fn of_number(number: u8) -> Option<EventKind> {
         EVENTS.get(usize::from(number)).map(|spec| spec.kind)
     }
@@ -77,11 +77,10 @@ const CONTROL: &[&str] = &["Millstream", "Control"];
 const ALWAYS: Settings =
     Settings { enabled: true, threshold: Duration::ZERO, rate: None, stack: false };
 
-/// Records events of at least a millisecond: shorter events are frequent and do not explain a
-/// delay.
+/// Records events of at least a millisecond. Shorter events are frequent and do not explain delays.
 const FROM_1_MS: Settings = Settings { threshold: Duration::from_millis(1), ..ALWAYS };
 
-/// Records up to 100 events per second, because one fault may cause thousands.
+/// Records up to 100 events per second, because one fault can cause thousands.
 const UP_TO_100_PER_S: Settings = Settings { rate: Some(PerSecond(100)), ..ALWAYS };
 
 /// All types, by their number.

@@ -45,8 +45,8 @@ fn on_every_jdk(check: impl Fn(&Jdk) + Sync) {
     });
 }
 
-/// Writes a file, and compares every JDK's output and counts with the events. Returns the first
-/// difference for each JDK.
+/// Writes a file, and compares the output and the counts of every JDK with the events. Returns the
+/// first difference for each JDK.
 fn differences(recording: &Recording<'_>, names: &Names, events: &[Event]) -> Vec<String> {
     let file = file(recording, names, events);
     let expected: Vec<_> = events.iter().map(|event| printed(recording, names, event)).collect();
@@ -85,7 +85,7 @@ fn wrong_summary(rows: &[(String, u64, u64)], events: &[Event], length: u64) -> 
     (bytes != length).then(|| format!("{bytes} bytes of {length}"))
 }
 
-/// Generates numbers at the limits of types and encodings, and other numbers.
+/// Generates arbitrary numbers, many of them at the limits of types and encodings.
 fn bits() -> impl Strategy<Value = u64> {
     let borders = prop::sample::select(vec![
         0,
@@ -122,7 +122,7 @@ fn names() -> impl Strategy<Value = Names> {
         .prop_map(|(texts, threads)| Names { texts, threads })
 }
 
-/// Returns the bits of a value. The number of a string is in the table or just past its end.
+/// Returns the bits of a value. A string id is in the table or just past the table's end.
 fn value(field: Option<&Field>, bits: u64, names: &Names) -> u64 {
     match field.map(|field| field.kind) {
         Some(FieldKind::Text) => bits % (names.texts.len() as u64 + 1),

@@ -110,7 +110,7 @@ fn field_value(recording: &Recording<'_>, names: &Names, kind: FieldKind, bits: 
     }
 }
 
-/// Converts ticks to nanoseconds like the JDK does.
+/// Converts ticks to nanoseconds the way the JDK does.
 fn ns(recording: &Recording<'_>, ticks: i64) -> i64 {
     let ticks_per_ns = recording.clock.ticks_per_second.get() as f64 / 1e9;
     (ticks as f64 / ticks_per_ns) as i64
