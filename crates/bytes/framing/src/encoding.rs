@@ -175,8 +175,9 @@ impl TextDecoder {
         }
     }
 
-    /// Decodes a prefix of `raw` that ends before any incomplete character. Returns the number of
-    /// bytes read and written. Reads at least one byte if `out` has room for 16 bytes.
+    /// Decodes a prefix of `raw` that ends before any incomplete character. If `raw` contains only
+    /// an incomplete character, decodes it as invalid. Returns the number of bytes read and
+    /// written. Reads at least one byte if `out` has room for 16 bytes.
     pub fn decode_chunk(self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         // Two raw bytes decode to at least one byte, so more than this cannot fit.
         let mut bytes = raw.len().min(2 * out.len());

@@ -103,8 +103,8 @@ impl Framer {
 
     /// Finds the events of `input`. If the framer is decoding, their text is written to `out`.
     ///
-    /// Every call makes progress. It returns at least one event in two cases: for more than
-    /// `bytes_max` + 2 raw bytes that contain a complete line, given capacity for
+    /// A call returns at least one event, so that the caller makes progress, in two cases: for more
+    /// than `bytes_max` + 2 raw bytes that contain a complete line, given capacity for
     /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and their text; and for any bytes with
     /// [`Close::All`]. It returns no events while [`Framer::needs_head`] is true.
     ///
@@ -188,9 +188,9 @@ impl Framer {
         }
     }
 
-    /// Decodes a prefix of a line that is too long to frame into `out`. Returns the number of bytes
-    /// read and written. Characters are never split, and at least one character is read if `out`
-    /// has at least 16 bytes. A container log line is copied unchanged.
+    /// Decodes into `out` a prefix of a line that is too long to frame. Returns the number of bytes
+    /// read and written. Valid characters are not split, and at least one character is read, if
+    /// `out` has at least 16 bytes. A container log line is copied unchanged.
     pub fn decode_chunk(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         if let LineReader::Encoded(decoder) = &self.reading {
             return decoder.decode_chunk(raw, out);

@@ -136,7 +136,7 @@ pub fn group(
     for line in lines {
         grouping.line(line, &text[line.start as usize..line.end as usize]);
         if grouping.events.is_full(span.rows_max) {
-            // The next call parses this line again as the start of its event.
+            // The next call parses this line again as the start of an event.
             return grouping.events.finish();
         }
     }

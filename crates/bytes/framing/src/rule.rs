@@ -14,11 +14,12 @@ pub enum Rule {
     StartEnd(Matcher, Pattern),
     /// Like `Start`, but only lines that match the pattern continue the event.
     StartContinue(Matcher, Pattern),
-    /// A line that matches continues the event. Every other line starts an event.
+    /// A line that matches or is empty continues the event. Every other line starts an event.
     Continue(Pattern),
     /// A line that matches ends the event.
     End(Pattern),
-    /// A line that begins with whitespace continues the event.
+    /// A line that is empty or begins with a space or a tab continues the event. Every other line
+    /// starts an event.
     Indentation,
     /// Like `Start`, for MySQL's slow query log, in which two consecutive lines of an entry may
     /// match.

@@ -14,13 +14,13 @@ use crate::{Event, EventBuffer, GROUP_ROWS_MAX, TIME_UNKNOWN, Tally};
 /// Number of streams whose lines are joined.
 const STREAMS: usize = 2;
 
-/// Time until an open event ends: the other stream has a line that is later than the event's last
-/// line by more than this.
+/// Silence after which an open event ends, in nanoseconds: the other stream has a line that is
+/// later than the event's last line by more than this.
 const SILENCE_NS: i64 = 1_000_000_000;
 
 /// Limits for large blocks. If a block has more lines than the first number, a single-line event
-/// ends as soon as the other stream has a line that is later by more than the second number. Such
-/// an event is probably complete, and it keeps the block open.
+/// ends as soon as the other stream has a line that is later by more than the second number of
+/// nanoseconds. Such an event is probably complete, and it keeps the block open.
 const PAUSES: [(usize, i64); 3] = [(640, 5_000_000), (256, 50_000_000), (0, SILENCE_NS)];
 
 /// Buffers for blocks, which the next call reuses.
@@ -29,7 +29,7 @@ pub struct Buffers {
     events: Vec<Joined>,
     /// For each line of the block, the index of its event.
     owners: Vec<u32>,
-    /// The line numbers of the block, ordered by event.
+    /// The indexes of the lines within the block, ordered by event.
     order: Vec<u32>,
     /// The text of the block before its lines are moved.
     text: Vec<u8>,

@@ -167,7 +167,7 @@ impl TimeReader {
         }
     }
 
-    /// Tries the other formats. The order is always the configured one, because a timestamp may
+    /// Tries the other formats. The order is always the configured one, because a timestamp can
     /// match several formats.
     fn try_others(&mut self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let fits = |stamp: &Stamp| !self.is_exact || stamp.len == text.len();

@@ -1,4 +1,4 @@
-//! Compares incremental decoding with decoding the whole input at once in encoding_rs.
+//! Compares incremental decoding with encoding_rs, which decodes the whole input at once.
 
 use encoding_rs::Encoding;
 use millstream_framing::{Close, EventBuffer, Framer, Input, Rules, Spec};
@@ -86,7 +86,8 @@ proptest! {
         if used == raw.len() {
             prop_assert_eq!(got, lines(&expected));
             let characters = expected.matches('\u{FFFD}').count() as u64;
-            // If the encoding cannot encode U+FFFD itself, each of them is an invalid sequence.
+            // If the encoding cannot encode U+FFFD itself, each U+FFFD in the text is an invalid
+            // sequence.
             let can_write_it = name.starts_with("gb") || name.starts_with("utf");
             prop_assert!(broken == characters || can_write_it && broken < characters);
         } else {

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Number of random orders of each file's events. Each order is split at other places.
+/// Number of random orders of each file's events. Each order is split at different places.
 const ORDERS: TestSize = TestSize { gate: 20, long: 1000 };
 
 /// Maximum number of places at which the input is split.

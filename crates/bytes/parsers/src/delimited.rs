@@ -32,8 +32,8 @@ pub enum Unequal {
 /// The line format of delimited fields.
 #[derive(Clone, Debug)]
 pub struct DelimitedConfig {
-    /// The delimiter between two fields. Starts with an ASCII character, such as `,`, a tab or
-    /// `||`.
+    /// The delimiter between two fields, such as `,`, a tab or `||`. Starts with an ASCII
+    /// character.
     pub delimiter: String,
     /// The quote around fields that may contain delimiters. Within the field, the quote is doubled
     /// (RFC 4180).
@@ -71,8 +71,9 @@ impl Default for DelimitedConfig {
 
 /// Parser for lines whose fields are separated by delimiters.
 ///
-/// An empty value without quotes is absent. A quoted value is taken literally as a string. The
-/// closing quote must be followed by a delimiter or the end of the line.
+/// An empty value without quotes is absent. A quoted value is never absent, even if it is empty or
+/// one of the null values. The closing quote must be followed by a delimiter or the end of the
+/// line.
 #[derive(Clone, Debug)]
 pub struct Delimited {
     config: DelimitedConfig,

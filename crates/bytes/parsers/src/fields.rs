@@ -44,8 +44,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Creates an empty set for `rows` rows. `own` is the buffer of the parsed column, so cells
-    /// that point into it stay valid.
+    /// Creates an empty set for `rows` rows. Copies `own`, the buffer of the parsed column, so that
+    /// cells that point into that buffer stay valid.
     pub fn new(rows: usize, own: &[u8]) -> Fields {
         Fields { rows, own: own.to_vec(), ..Fields::default() }
     }
@@ -127,8 +127,8 @@ impl Fields {
         self.list[field].cells[row]
     }
 
-    /// Appends bytes that are not in the line to the buffer. Returns their cell, or an absent cell
-    /// if the buffer is full.
+    /// Appends bytes that are not in the line to the buffer. Truncates them to [`VALUE_BYTES_MAX`].
+    /// Returns their cell, or an absent cell if the buffer is full.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         let start = self.own.len();
         let len = bytes.len().min(VALUE_BYTES_MAX);

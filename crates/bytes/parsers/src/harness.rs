@@ -198,7 +198,7 @@ fn show_as(line: &Line, show_value: fn(Kind, String) -> Option<String>) -> Strin
     shown
 }
 
-/// Returns the fields as a JSON object. Copies each value like an encoder does.
+/// Returns the fields as a JSON object. Copies each value the way an encoder does.
 pub fn json(fields: &[ParsedField]) -> Vec<u8> {
     let mut out = b"{".to_vec();
     for (name, kind, bytes) in fields {

@@ -7,7 +7,7 @@ use millstream_columns::Cell;
 pub struct Input<'a> {
     /// The block that contains most of the text.
     pub block: &'a [u8],
-    /// The buffer that contains the rest of the text.
+    /// The buffer that contains the text that is not in the block.
     pub own: &'a [u8],
     /// The text of each row.
     pub cells: &'a [Cell],

@@ -188,7 +188,7 @@ impl Json {
         }
     }
 
-    /// Skips an opening brace. Returns false if the object is empty.
+    /// Skips an opening brace, unless the object is empty. Returns whether the brace was skipped.
     fn enter(&self, cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
         if self.depth() >= self.depth_max {
             return Err(TOO_DEEP);
@@ -202,7 +202,7 @@ impl Json {
         Ok(!is_empty)
     }
 
-    /// Returns the nesting level of a value.
+    /// Returns the number of objects that enclose the current member.
     #[inline(always)]
     fn depth(&self) -> u32 {
         self.around.len() as u32 + 1

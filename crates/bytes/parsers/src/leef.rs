@@ -65,7 +65,8 @@ impl Leef {
         Ok(Leef { delimiter, events: EventFields::new(values, &NAMES) })
     }
 
-    /// Parses a line. Returns the position of any attribute without a key.
+    /// Parses a line. Returns the position of the first attribute that has no key or no `=`, if
+    /// there is one.
     fn line(&mut self, line: &Line<'_>, fields: &mut Fields) -> Result<Option<usize>, Failed> {
         let text = line.text;
         let signature = Signature::find(text, b"LEEF:").ok_or((MISMATCH, 0))?;
@@ -98,7 +99,7 @@ impl Leef {
 /// The reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
-/// Stores an attribute. Returns its position if it has no key.
+/// Stores an attribute. If the attribute has no key or no `=`, returns its position instead.
 fn put_attribute(
     events: &mut EventFields,
     line: &Line<'_>,

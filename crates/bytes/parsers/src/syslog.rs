@@ -46,7 +46,7 @@ const SEVERITIES: [&str; 8] =
 const LOCAL_TIMES: [&str; 4] =
     ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f", "%Y %b %e %H:%M:%S%.f", "%Y-%m-%d,%H:%M:%S%.f"];
 
-/// The first of these formats, with a year at the end.
+/// The first of the [`LOCAL_TIMES`], with a year at the end.
 const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
 
 /// Minimum number of digits in a time in seconds since 1970. A shorter number is not a time.
@@ -302,13 +302,13 @@ enum HeaderTime {
     Invalid,
 }
 
-/// Returns whether the word may be the name of a host or program. A value that is certainly wrong
+/// Returns whether the word can be the name of a host or program. A value that is certainly wrong
 /// is worse than a missing value.
 fn is_name(word: &[u8]) -> bool {
     !word.is_empty() && !word.iter().any(|byte| b"=\"'{}<>,;|".contains(byte))
 }
 
-/// Returns whether the word may be a host name that precedes a message without a tag.
+/// Returns whether the word can be a host name that precedes a message without a tag.
 fn is_host(word: &[u8]) -> bool {
     is_name(word) && !word.starts_with(b"[") && !word.ends_with(b":")
 }
@@ -469,7 +469,7 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// Parses a tag in the form `tag[pid]:` or `tag:`. Returns the end of its name, the process id,
+    /// Parses a tag in the form `tag[pid]:` or `tag:`. Returns the end of the name, the process id,
     /// and the end of the tag.
     #[allow(clippy::type_complexity)]
     fn tag(&self) -> Option<(usize, Option<Span>, usize)> {

@@ -67,7 +67,7 @@ impl State {
         State::new(place, is_error)
     }
 
-    /// Returns the state after the first line of a traceback.
+    /// Returns the state after the first line of a traceback, or `None` for any other line.
     fn of_traceback(line: &[u8]) -> Option<State> {
         // The first and last bytes exclude most lines.
         let ([b' ' | b'\t' | b'T' | 0xE2, ..] | [.., b' ' | b':']) = line else { return None };

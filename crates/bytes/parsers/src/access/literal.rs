@@ -55,15 +55,15 @@ pub(super) enum EndCondition {
     Anywhere,
     /// After a comma or next to a colon, a list continues: `0.1, 0.2 : 0.3`.
     OverLists,
-    /// The value contains one space: `14/Nov/2025:00:00:00 +0000`.
+    /// The value is `-` or contains a space: `14/Nov/2025:00:00:00 +0000`.
     OverOneSpace,
-    /// The value ends with a protocol: `GET /a b HTTP/1.1`.
+    /// The value is `-` or ends with a protocol: `GET /a b HTTP/1.1`.
     ToProtocol,
     /// A quote after a backslash belongs to the value.
     OverEscapes,
 }
 
-/// What ends a variable.
+/// The literal and the condition that end a variable.
 #[derive(Clone, Debug)]
 pub(super) struct Until {
     pub literal: Literal,

@@ -126,7 +126,8 @@ impl Run<'_> {
         all
     }
 
-    /// Parses a number in a common form at `start`. Returns its kind and end.
+    /// Parses a number in a common form at `start`. Returns its end and its kind, which is absent
+    /// if the number has another form.
     #[inline(always)]
     fn number<const FLOAT: bool>(&self, start: usize) -> (Kind, usize) {
         let (text, digits) = (self.region.bytes, &self.classes.digits);
@@ -209,7 +210,8 @@ impl Run<'_> {
         }
     }
 
-    /// Finds the ends of the method, path and protocol in a request line.
+    /// Finds the ends of the method, path and protocol in a request line. Returns `None` if the
+    /// line is not well-formed.
     #[inline(always)]
     fn parts(&self, start: usize, end: usize) -> Option<[usize; 3]> {
         let method = self.classes.tokens.skip(start);

@@ -259,7 +259,7 @@ fn fields_match_those_of_an_equivalent_regex() {
         for name in whole.capture_names().flatten() {
             let value = &captures[name];
             fields.extend(expected(name, value));
-            // A protocol that no path precedes is not a path.
+            // A protocol without a preceding path does not count as a path.
             let parts = request.captures(value).filter(|parts| {
                 parts.name("bare").is_none_or(|bare| !protocol.is_match(bare.as_bytes()))
             });

@@ -9,14 +9,14 @@ const NO_HEADER: Reason = "no_header";
 const BAD_HEADER: Reason = "bad_header";
 const MISSING_COLUMN: Reason = "missing_column";
 
-/// Start of the header line in W3C, IIS and Zeek logs, in any letter case. A colon or a delimiter
-/// follows.
+/// Start of the header line in W3C, IIS and Zeek logs, in any letter case. A colon, a tab or the
+/// delimiter follows.
 const FIELDS: &str = "#fields";
 
 /// Where the column names come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnNames {
-    /// A line that begins with `#Fields:`. Without such a line, the configuration.
+    /// A line that begins with `#Fields:`, or the configuration if there is no such line.
     IfPresent,
     /// A line that begins with `#Fields:`.
     FieldsLine,

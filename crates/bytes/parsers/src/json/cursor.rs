@@ -155,8 +155,8 @@ impl Cursor<'_> {
         Ok(Cell::constant(kind))
     }
 
-    /// Skips a value that begins with the current byte `first`. `depth` is the number of enclosing
-    /// values.
+    /// Skips a value that begins with the current byte `first`, and returns the value's cell.
+    /// `depth` is the number of enclosing values.
     #[inline(always)]
     pub fn value(&mut self, first: u8, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         match first {
