@@ -12,7 +12,7 @@ pub enum Rule {
     /// Like `Start`, but a line that matches the pattern ends the event. Each line outside of these
     /// events is an event.
     StartEnd(Matcher, Pattern),
-    /// Like `Start`, but only lines that match the pattern continue the event.
+    /// Like `Start`, but only empty lines and lines that match the pattern continue the event.
     StartContinue(Matcher, Pattern),
     /// A line that matches or is empty continues the event. Every other line starts an event.
     Continue(Pattern),

@@ -105,7 +105,7 @@ impl Compiler {
         self.path(expr).is_some_and(|path| path.is_empty())
     }
 
-    /// Returns the index of a path. Adds a new path.
+    /// Returns the index of a path, and adds the path if it is new.
     fn field(&mut self, parts: Vec<String>, at: usize) -> Result<usize, Fault> {
         if parts.is_empty() {
             return Err(Fault::new(

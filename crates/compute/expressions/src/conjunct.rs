@@ -19,7 +19,7 @@ pub enum Test<'e> {
     EndsWith(&'e str, &'e [u8]),
     /// The field is a string that matches this pattern.
     Matches(&'e str, &'e str),
-    /// The field is compared with a constant, or tested for existence.
+    /// The field is compared with a constant, tested for existence, or is itself the condition.
     Compare(&'e str),
     /// Any other condition.
     Other,

@@ -145,7 +145,8 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Evaluates `&&`, or `||` if `decisive` is true. If one operand equals `decisive`, it decides
-    /// the result, even if other operands result in errors.
+    /// the result, even if other operands result in errors, unless the step limit is exceeded
+    /// first.
     fn joined(&mut self, list: &'a [Node], decisive: bool) -> Outcome<'a> {
         let mut outcome = Ok(!decisive);
         for node in list {
@@ -199,7 +200,8 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Evaluates a macro's body for one element. Returns `None` if the macro's condition is false.
+    /// Evaluates a macro's body for one element. Returns `None` if the macro's condition is false
+    /// or, except for `map`, if the body is false.
     fn step(
         &mut self,
         kind: Macro,

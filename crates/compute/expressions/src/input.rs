@@ -39,9 +39,9 @@ impl<'a> From<&'a Column> for Field<'a> {
     }
 }
 
-/// Numbers of rows, by reason, whose condition was false or whose computed field has no value
-/// because of an error. A row counts once, and only if the error affects the result:
-/// `error || true` is true.
+/// For each kind of error, the number of rows that did not match a condition or got no computed
+/// value because of the error. A row counts once, and only if the error affects the result: `error
+/// || true` is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// A field, member or element is missing.

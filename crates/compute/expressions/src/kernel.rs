@@ -45,7 +45,7 @@ pub enum TextTest {
 /// The elements of a literal list.
 #[derive(Debug)]
 pub struct Set {
-    /// The strings in the list, sorted like the integers.
+    /// The strings in the list. Both the strings and the integers are sorted.
     texts: Vec<Box<[u8]>>,
     ints: Vec<i64>,
 }
@@ -267,8 +267,8 @@ fn text_test(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
     Some((*path, test))
 }
 
-/// Compares a value of another type, or a missing value. `None` as the operator means a string
-/// predicate.
+/// Compares a missing value, or a value whose type differs from the literal's. `None` as the
+/// operator means a string predicate.
 #[cold]
 fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
     match (Value::of_cell(cell), operator) {

@@ -15,8 +15,9 @@ impl std::fmt::Debug for Search {
 }
 
 /// Searches the block from the first to the last selected cell. Returns false if one search per
-/// cell would be faster, because the cells are not in block order or cover less than half of the
-/// block. `of_cell` evaluates cells that are not plain strings in the block.
+/// cell would be faster, because the string is empty, or because the cells are not in block order
+/// or cover less than half of the searched span. In that case, the verdicts in `out` are invalid.
+/// `of_cell` evaluates cells that are not plain strings in the block.
 pub fn contains(
     search: &Search,
     block: &[u8],

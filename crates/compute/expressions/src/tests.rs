@@ -14,7 +14,7 @@ use crate::output::push_json;
 use crate::parser::parse;
 use crate::value::{Error, is_equal};
 
-/// Resolves the fields of an event that has none.
+/// Resolves the fields of an event without fields.
 fn no_fields(_: &str) -> Option<Field<'static>> {
     None
 }

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Maximum depth of nested lists in comparisons. Comparing more deeply nested lists is an error.
+/// Maximum depth of nested lists and maps in comparisons. Comparing more deeply nested values is an
+/// error.
 const COMPARED_DEPTH_MAX: usize = 100;
 
 /// The reason why an expression has no value.
@@ -223,7 +224,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
     })
 }
 
-/// Compares an int with a double as doubles, like CEL does.
+/// Compares an int with a double as doubles, as CEL does.
 #[inline(always)]
 pub fn compare_mixed(a: i64, b: f64) -> Option<Ordering> {
     (a as f64).partial_cmp(&b)

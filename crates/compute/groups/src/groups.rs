@@ -88,9 +88,9 @@ impl Groups {
         self.dictionaries.get(column)?.find(Probe::new(text), text)
     }
 
-    /// Finds or adds a string in a key column, and returns its id. Returns `None` if the table is
-    /// full or the column does not exist. If there is only one key column, each string becomes a
-    /// group.
+    /// Finds or adds a string in a key column, and returns its id. Returns `None` if the string is
+    /// new and the table or the dictionary is full, or if the column does not exist. If there is
+    /// only one key column, each string becomes a group.
     pub fn intern(&mut self, column: usize, text: &[u8]) -> Option<u32> {
         self.intern_probe(column, Probe::new(text), text)
     }
@@ -139,8 +139,8 @@ impl Groups {
         ((group as usize) < self.len() && id != NONE).then_some(group)
     }
 
-    /// Finds or adds the group with these key ids, one per column. Returns `None` if the table is
-    /// full or an id is unknown.
+    /// Finds or adds the group with these key ids, one per column. Returns `None` if the group is
+    /// new and the table is full or an id is unknown.
     pub fn add(&mut self, ids: &[u32]) -> Option<u32> {
         if let Some(group) = self.find_group(ids) {
             return Some(group);

@@ -20,9 +20,9 @@ pub trait Bucket: Clone + Sized {
     const EMPTY: Self;
     /// Returns the number of used entries, which come first.
     fn len(&self) -> usize;
-    /// Returns an entry.
+    /// Returns an entry and its number.
     fn entry(&self, at: usize) -> (Self::Entry, u32);
-    /// Sets an entry.
+    /// Sets an entry and its number.
     fn set(&mut self, at: usize, entry: Self::Entry, number: u32);
     /// Returns the hash of an entry.
     fn hash(entry: Self::Entry) -> u32;
@@ -98,7 +98,7 @@ impl<B: Bucket> Index<B> {
         self.parts.get((u64::from(hash) << self.bits >> 32) as usize)
     }
 
-    /// Inserts an entry. Equal entries are kept.
+    /// Inserts an entry. Existing equal entries are kept.
     pub fn insert(&mut self, entry: B::Entry, number: u32) {
         if self.parts.is_empty() {
             self.parts = vec![Part::default()];

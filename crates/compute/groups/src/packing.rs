@@ -29,7 +29,8 @@ pub type Packed = [u64; KEYS_MAX / 2];
 
 impl Packing {
     /// Creates the packing for columns whose ids are at most `ids_max`. The first column in a word
-    /// is the widest one. It also gets the remaining bits, so that it takes longer to outgrow them.
+    /// is the widest one. It also gets the word's remaining bits, so that larger ids fit before the
+    /// rows must be repacked.
     pub fn new(ids_max: &[u32]) -> Packing {
         let mut widths: Vec<(u32, usize)> =
             ids_max.iter().map(|id| (u32::BITS - id.leading_zeros()).max(1)).zip(0..).collect();

@@ -175,7 +175,7 @@ impl Rows {
         }
         (chunk.words, chunk.stride, chunk.ids) = (words, stride as u32, packing.words() as u32);
         chunk.packing = if is_only { 0 } else { self.packings.len() as u32 };
-        // If no other chunk can use the old packing, it is replaced.
+        // No other chunk uses the old packing, so the new packing replaces it.
         if is_only {
             self.packings.clear();
         }

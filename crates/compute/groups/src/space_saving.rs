@@ -159,8 +159,9 @@ impl SpaceSaving {
     }
 
     /// Adds the counts from another set of counters (Agarwal and others, "Mergeable summaries",
-    /// 2012). A string that is missing in one set may have had the weight of the set's smallest
-    /// counter. The result does not depend on the order of the two sets.
+    /// 2012). A string that is missing in one set counts with that set's
+    /// [`SpaceSaving::error_max`], because its weight could have been that high. The result does
+    /// not depend on the order of the two sets.
     pub fn merge(&mut self, other: &SpaceSaving) {
         let errors = [self.error_max(), other.error_max()];
         let mut merged: Vec<Frequent<'_>> = self.texts();

@@ -56,7 +56,9 @@ impl FrequentKeys {
         FrequentKeys { lists: lists.collect(), generation: 1 }
     }
 
-    /// Returns the numbered keys for a list of key fields, and their generation.
+    /// Returns the numbered keys for a list of key fields, and their generation. Restarts the
+    /// numbering first if too many batches had too many other keys. Returns `None` if the list is
+    /// not shared by many tasks.
     pub(crate) fn of(&mut self, list: usize) -> Option<(&mut Groups, u32)> {
         let of_list = self.lists.get_mut(list)?.as_mut()?;
         if of_list.poor_batches > POOR_BATCHES_MAX {

@@ -35,7 +35,7 @@ const RARE_PART: usize = 4;
 /// Result of merging a partial result.
 #[derive(Clone, Copy, Debug)]
 pub struct Merged {
-    /// Number of events for whose group there was no space.
+    /// Number of events that had no space for their group.
     pub overflows: u64,
     /// Whether the tables may have grown.
     pub may_have_grown: bool,
@@ -46,7 +46,8 @@ pub struct Merged {
 pub struct MergeTarget<'g> {
     /// The groups of the window.
     pub groups: &'g mut Groups,
-    /// The group, without keys, for events for whose own group there is no space.
+    /// A table with a single group, without keys. The group receives the events that have no space
+    /// for their own group.
     pub overflow: &'g mut Groups,
     /// Maps frequent keys to groups.
     pub of_keys: &'g mut KeyGroups,
@@ -192,7 +193,8 @@ impl<'b> PartialReader<'b> {
         }
     }
 
-    /// Returns the next section, in evaluation order, or `None` after the last one.
+    /// Returns the next section, in evaluation order, or `None` after the last one or if the
+    /// section is invalid.
     pub fn next(&mut self, plan: &Plan) -> Option<TaskPartial<'b>> {
         let rest = &mut self.sections;
         let task = number(rest)? as usize;
@@ -347,7 +349,8 @@ impl<'b> TaskPartial<'b> {
         overflows
     }
 
-    /// Returns the group for a key.
+    /// Finds the group for a key, and adds a missing group if `may_add`. Returns `None` if the
+    /// group is missing and cannot be added.
     fn find(
         &self,
         key: u32,

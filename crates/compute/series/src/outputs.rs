@@ -35,8 +35,8 @@ impl Reading<'_> {
     /// which must be above 0. For a distribution, these are the numbers in `summaries`, or none
     /// without `summaries`.
     ///
-    /// Cumulative sums and last values are emitted in every period. All other numbers are emitted
-    /// only if the period has points.
+    /// The totals of counters and meters, and the last values of gauges and stores, are emitted in
+    /// every period. All other numbers are emitted only if the period has points.
     pub fn outputs(
         &self,
         seconds: f64,

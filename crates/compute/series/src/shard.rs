@@ -16,8 +16,8 @@ use std::borrow::Cow;
 /// Number of points that are looked up together. Of 8, 16, 32, 48 and 64, 32 was the fastest.
 const GROUP_POINTS: usize = 32;
 
-/// Maximum number of contexts whose keys are in or near the L2 cache, so that prefetching costs
-/// more than it saves.
+/// Maximum number of contexts whose keys are in or near the L2 cache, so that prefetching them
+/// costs more than it saves.
 const CACHED_CONTEXTS: usize = 10_000;
 
 /// Idle series that a shard may evict. Returned by [`crate::Store::take_idle`] for

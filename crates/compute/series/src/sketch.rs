@@ -4,8 +4,8 @@
 //! <https://hdrhistogram.github.io/HdrHistogram/>), applied to the bits of a float: each power of
 //! two is divided into 64 equal parts. Masson, Rim and Lee describe them as the linear mapping of
 //! their DDSketch (VLDB 2019, <https://arxiv.org/abs/1908.10693>). The middle of a bucket differs
-//! from any value in the bucket by at most 1/128. The upper bits of a float determine its bucket,
-//! so finding the bucket takes no logarithm.
+//! from any value in the bucket by at most 1/128 of the value. The upper bits of a float determine
+//! its bucket, so finding the bucket takes no logarithm.
 
 mod bytes;
 
@@ -204,7 +204,7 @@ impl Sketch {
 
     /// Replaces the contents of `out` with values in ascending order and their weights, which are
     /// above 0. The values are exact if the sketch is exact, and otherwise within
-    /// [`RELATIVE_ERROR_MAX`].
+    /// [`RELATIVE_ERROR_MAX`], except for [misplaced](Sketch::misplaced) values.
     pub fn points(&self, out: &mut Vec<(f64, f64)>) {
         out.clear();
         let sorted = if self.is_exact() { &self.values[..] } else { &[] };

@@ -93,8 +93,8 @@ pub enum Aggregate<'a> {
 pub struct Reading<'a> {
     /// Kind, name and tags.
     pub key: &'a SeriesKey,
-    /// The period in which the series was created, counted from 0. If the period changes, `total`
-    /// has restarted at 0.
+    /// The period in which the series was created, counted from 0. If this number changes, the
+    /// series was recreated, and `total` restarted at 0.
     pub since: u32,
     /// Whether the period has points without a timestamp.
     pub is_fresh: bool,

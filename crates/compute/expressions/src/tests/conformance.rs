@@ -3,8 +3,8 @@
 
 use super::{have_equal_values, value_of};
 
-/// Lines of the form `expression => value`, where `error` means no value. Section headers start
-/// with `#`.
+/// Lines of the form `expression => value`. The value `error` means that the evaluation fails.
+/// Section headers start with `#`.
 const FACTS: &str = include_str!("conformance.txt");
 
 fn fault(line: &str) -> Option<String> {

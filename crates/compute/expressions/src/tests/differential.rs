@@ -119,8 +119,8 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
     })
 }
 
-/// Compares the matching rows with the results for lists of rows, for every selected row and every
-/// other row, and for the condition and each of its conjuncts in turn.
+/// Checks that evaluating a list of rows, either all selected rows or every other one, finds the
+/// same matching rows, both with the condition and with each of its conjuncts in turn.
 fn compare_lists(expression: &Expression, input: &Input<'_>, words: &[u64], seed: u64) {
     let mut scratch = Scratch::default();
     let selected = input.runs.iter().flat_map(|(start, end)| *start as u32..*end as u32);

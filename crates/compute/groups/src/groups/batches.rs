@@ -53,7 +53,7 @@ impl Groups {
         }
     }
 
-    /// Interns the strings of a block that are not at their first matching entry.
+    /// Interns the strings of a block that the lookup of the first matching entry did not find.
     #[cold]
     fn intern_unknown(
         &mut self,
@@ -127,7 +127,8 @@ impl Groups {
         }
     }
 
-    /// Adds the groups of a block that are not at their first matching entry.
+    /// Finds or adds the groups of a block that the lookup of the first matching entry did not
+    /// find.
     #[cold]
     fn add_unknown(&mut self, ids: &[u32], groups: &mut [u32]) {
         let rows = ids.chunks_exact(self.keys()).zip(groups);
@@ -154,7 +155,8 @@ impl Groups {
     /// Interns, adds and merges. The result is the same as with [`Groups::intern_many`] for each
     /// key column, [`Groups::add_many`] and [`Groups::merge_many`], but this method is faster.
     /// `columns` contains the strings of each key column, and `words` the adjacent words of each
-    /// row. Sets the group, or [`NONE`], of each row that is in all columns.
+    /// row. Sets the group of each row, or [`NONE`]. The shortest of the columns and of `groups`
+    /// limits the number of rows.
     ///
     /// While the method looks up one block of rows in the dictionaries, the groups of the previous
     /// block are read from memory.

@@ -125,7 +125,8 @@ fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Calls `run` with the text in a row, or with `None` if the value is not text.
+/// Calls `run` with the text in a row, or with `None` if the row has no value or a value of a kind
+/// without text, such as an object.
 #[inline(always)]
 pub fn with_text<T>(source: Source<'_>, row: u32, run: impl FnOnce(Option<Text<'_>>) -> T) -> T {
     let cell = source.column.cells()[row as usize];
@@ -282,7 +283,7 @@ pub fn cast(source: Source<'_>, rows: &[u32], kind: FieldType, out: &mut Values)
     }
 }
 
-/// Returns the number in a row, or NaN if the value is not a number.
+/// Returns the number in a row, or NaN if the value is not a finite number.
 #[inline(always)]
 pub fn number_of(source: Source<'_>, row: u32) -> f64 {
     let number = source.plain(row).and_then(|text| Number::parse(&text));

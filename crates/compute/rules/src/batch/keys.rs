@@ -29,7 +29,7 @@ impl Dictionary {
         self.bytes.clear();
     }
 
-    /// Returns the string's number, counted from 1. Adds a new string.
+    /// Returns the string's number, counted from 1. Adds the string if it is new.
     #[inline]
     fn number(&mut self, text: &[u8]) -> u32 {
         let of_text = hash(text);
@@ -65,7 +65,7 @@ pub struct KeyColumn {
 }
 
 impl KeyColumn {
-    /// Returns the index of the key with these value numbers. Adds a new key.
+    /// Returns the index of the key with these value numbers. Adds the key if it is new.
     #[inline]
     fn number(&mut self, key: &[u32]) -> u32 {
         let KeyColumn { keys, table, .. } = self;

@@ -54,7 +54,7 @@ pub enum Compute {
     Json(usize),
 }
 
-/// What ends a value.
+/// The delimiter that ends a value.
 #[derive(Debug)]
 pub enum Right {
     /// The end of the text.

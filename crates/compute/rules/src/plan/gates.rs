@@ -138,7 +138,7 @@ pub struct Gates {
     pub several: TaskLists,
     /// Indexes that are looked up together, because their fields begin after the same string.
     pub lefts: Vec<LeftIndexes>,
-    /// Positions in `indexes` of all other indexes.
+    /// Positions in `indexes` of the indexes that are not in `lefts`.
     pub others: Vec<usize>,
     /// Number of postings.
     pub postings: usize,
@@ -225,7 +225,7 @@ impl GateBuilder {
         Some(Candidate { field, keys })
     }
 
-    /// Chooses one of a task's conditions as its gate. Returns the index of the condition, and
+    /// Chooses the condition that becomes a task's gate. Returns the index of the condition, and
     /// whether the gate tests everything that the condition tests.
     pub fn choose(&self, tests: &[DraftTest]) -> (Option<usize>, bool) {
         let candidates = tests.iter().enumerate();

@@ -115,7 +115,7 @@ impl Merging {
 
 impl Link {
     /// Counts a generation without points. Returns whether to report the series as idle. A series
-    /// may be reported repeatedly, because the shard may not have evicted it.
+    /// may be reported repeatedly, because the shard might not have evicted it.
     fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
@@ -179,7 +179,8 @@ impl Store {
         add_timed(series.kind.class(), to, value, arrived);
     }
 
-    /// Merges one series of the generation and clears it in the generation. Returns the cost.
+    /// Merges a cell of the generation, and clears the sketch or set to which the cell refers.
+    /// Returns the cost.
     fn absorb(&mut self, shard: usize, id: u32, cell: Cell, generation: &mut Generation) -> usize {
         let Shard { links, idle } = &mut self.shards[shard];
         let link = &mut links[id];
