@@ -19,7 +19,7 @@ const GROWTH_BYTES: usize = 64 << 10;
 pub struct Compressor {
     algorithm: Algorithm,
     level: u32,
-    /// The library's context. Created for the first buffer, because a sink may never send one.
+    /// The library's context. Created for the first buffer, because a sink might never send one.
     library: Option<Library>,
     memory: Memory,
 }
@@ -46,7 +46,7 @@ impl Compressor {
     /// # Errors
     ///
     /// Returns an error if the library is out of memory, or if the input for snappy has 4 GiB or
-    /// more. The next call starts with a new context.
+    /// more. After an error, the next call starts with a new context.
     pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
         // The context is kept only on success, because its state is undefined after an error.
         let Some(mut library) =

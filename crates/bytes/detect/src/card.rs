@@ -7,7 +7,8 @@ use crate::scan::Pattern;
 
 const PART: &[u8] = b"0123456789 -";
 
-/// Every card number contains 13 consecutive digits, spaces and dashes.
+/// A card number contains 13 consecutive digits, spaces and dashes. The exception is scientific
+/// notation with few decimals, such as `4.2e+15`, which is not searched for.
 pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; 13]];
 
 const DIGITS_MIN: usize = 13;

@@ -61,7 +61,7 @@ pub struct Hit {
     pub start: usize,
     /// Position after the last byte.
     pub end: usize,
-    /// What found the hit: the number of a [`Detector`], or [`PATTERN`] plus the index of a
+    /// The source of the hit: the number of a [`Detector`], or [`PATTERN`] plus the index of a
     /// pattern.
     pub what: usize,
 }
@@ -88,7 +88,7 @@ pub struct Detectors {
 
 impl Detectors {
     /// Creates a set of detectors and user patterns. A pattern hides its group 1, or the whole
-    /// match if the pattern has no group.
+    /// match if group 1 does not exist or did not participate in the match.
     pub fn new(detectors: &[Detector], patterns: Vec<Regex>) -> Detectors {
         let triggers_of = |detector: Detector| {
             let triggers: &[Pattern] = match detector {

@@ -21,7 +21,7 @@ use look_around::look_around_fault;
 /// Maximum number of characters of an expression that an error message quotes.
 const QUOTED_MAX: usize = 24;
 
-/// What an expression's matches are used for. The advice depends on this.
+/// The purpose of an expression's matches, which determines the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternUse {
     /// The match decides a condition.
@@ -114,7 +114,8 @@ fn grok(pattern: &str, usage: PatternUse) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// Removes the characters that a group's name must not contain. Returns `None` for any other error.
+/// Returns advice for a group name with invalid characters, which the suggested name replaces with
+/// underscores. Returns `None` for any other error.
 fn group_name(pattern: &str, reason: &str) -> Option<String> {
     if !reason.contains("invalid capture group character") {
         return None;

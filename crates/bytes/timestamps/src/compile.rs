@@ -19,9 +19,9 @@ pub struct Format {
 
 impl Format {
     /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`) or conversion specifiers like the ones of `strptime`. `zone` is the time zone of
-    /// times that do not include one; the default is UTC. If there is a `zone`, `%Z` also accepts
-    /// the names that the zone uses.
+    /// `epoch_ns`) or conversion specifiers as in `strptime`. `zone` is the time zone of times that
+    /// do not include one; the default is UTC. If the zone is a place, `%Z` also accepts the names
+    /// that the place uses.
     ///
     /// # Errors
     ///

@@ -350,7 +350,7 @@ fn short_month(abbreviation: &[u8; 3]) -> Option<u16> {
         0,
     ]);
     let (known, month) = SHORT_MONTHS[hash(word)];
-    // Setting that bit may have turned a character that is not a letter into a letter.
+    // Setting that bit might have turned a character that is not a letter into a letter.
     (known == word && abbreviation.iter().all(u8::is_ascii_alphabetic)).then_some(month)
 }
 

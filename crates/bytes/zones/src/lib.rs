@@ -25,10 +25,10 @@ use millstream_timestamps::{Period, Zone, parse_utc_offset};
 use std::env;
 use std::path::Path;
 
-/// The host's time zone.
+/// The file that defines the host's time zone.
 const LOCALTIME: &str = "/etc/localtime";
 
-/// 1677 to 2262, which is the range of 64-bit nanoseconds.
+/// The times that fit into 64-bit nanoseconds, in seconds since 1970: the years 1677 to 2262.
 const SECONDS: std::ops::Range<i64> = i64::MIN / 1_000_000_000..i64::MAX / 1_000_000_000;
 
 /// Returns the zone with this name: `UTC`, an offset such as `+02:00`, a location such as

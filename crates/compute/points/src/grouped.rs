@@ -16,8 +16,8 @@ const NO_POINT: Point<'static> = Point {
     arrived: 0,
 };
 
-/// Collects the points of one or more messages, and adds them to a shard in groups, in their
-/// original order.
+/// Collects the points of one or more messages, and adds them to a shard in groups. Points keep
+/// their order if the order matters for their kind.
 ///
 /// Dropping the value adds the buffered points to the shard. During a panic, they are discarded
 /// instead.

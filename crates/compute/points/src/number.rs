@@ -12,7 +12,7 @@ const EXACT_MAX: u64 = 1 << 53;
 /// Maximum number of digits that always fit into 64 bits.
 const DIGITS_MAX: usize = 19;
 
-/// Parses a number like the standard library does: decimal, with an optional sign, fraction and
+/// Parses a number as the standard library does: decimal, with an optional sign, fraction and
 /// exponent, or a word for infinity or NaN. Returns `None` if `text` is not a number.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
@@ -29,8 +29,8 @@ pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
     parse_short(rest, len).or_else(|| parse_slow(&rest[..len]))
 }
 
-/// Parses the first `len` bytes of `rest`. Returns `None` unless they are up to eight digits
-/// without a sign, possibly with a decimal point, and `rest` has at least eight bytes.
+/// Parses the first `len` bytes of `rest`. Returns `None` unless they are up to eight bytes that
+/// consist of digits and possibly a decimal point, and `rest` has at least eight bytes.
 #[inline(always)]
 pub fn parse_short(rest: &[u8], len: usize) -> Option<f64> {
     let bytes = rest.first_chunk::<8>().filter(|_| (1..=8).contains(&len))?;
@@ -121,7 +121,7 @@ fn decimal(text: &[u8]) -> Option<f64> {
 /// The latest time in Unix seconds whose nanoseconds fit into 64 bits, which is in the year 2262.
 const SECONDS_MAX: i64 = i64::MAX / 1_000_000_000;
 
-/// Returns a time in Unix seconds if it is after 1970 and its nanoseconds fit into 64 bits.
+/// Returns a time in Unix seconds if it is positive and its nanoseconds fit into 64 bits.
 pub fn valid_seconds(seconds: i64) -> Option<i64> {
     (1..=SECONDS_MAX).contains(&seconds).then_some(seconds)
 }

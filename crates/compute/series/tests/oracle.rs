@@ -354,7 +354,7 @@ impl Exact {
     }
 }
 
-/// Returns a selection of numbers, and the suffixes and parts of the last ones.
+/// Returns a selection of numbers to emit, and the suffix and the part of each selected number.
 fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
     let parts = [0.999, 0.25];
     match kind {

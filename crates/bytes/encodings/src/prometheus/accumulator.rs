@@ -422,7 +422,7 @@ fn store(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
 
 impl Entry {
     /// Creates the entry of a new series. `expired_ms` is the time up to which a previous series
-    /// may already have emitted the sum.
+    /// might have emitted the sum.
     fn new(row: &Row, labels: &[u8], is_native: bool, expired_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
         // If a series with the same name ended with the previous period, this is one millisecond

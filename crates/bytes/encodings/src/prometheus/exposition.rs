@@ -165,7 +165,7 @@ impl Exposition {
         self.families.retain(|_, family| !family.entries.is_empty());
     }
 
-    /// Appends about `series_max` series, starting at `from`. Returns the position at which to
+    /// Appends up to `series_max` series, starting at `from`. Returns the position at which to
     /// continue, or `None` after the last series.
     pub fn write(
         &self,

@@ -65,8 +65,8 @@ impl Body {
     }
 
     /// Splits the request in half between events and keeps the order. Returns `None` if the request
-    /// has only one event. Each half keeps only the symbols that its series use, because a half
-    /// with the full table might still be too large.
+    /// has fewer than two events or is invalid. Each half keeps only the symbols that its series
+    /// use, because a half with the full table might still be too large.
     pub fn split(&self) -> Option<[Body; 2]> {
         if self.ends.len() < 2 {
             return None;

@@ -17,7 +17,7 @@ pub struct KeySecrets {
     even: u64,
     /// Initial state for the odd blocks of the second string.
     odd: u64,
-    /// Added to the second half of each block.
+    /// Combined by XOR with the second half of each block.
     in_first: u64,
     in_second: u64,
     end: u64,
@@ -102,7 +102,8 @@ pub fn hash_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]
     fold(first ^ even, odd ^ secrets.end ^ extent)
 }
 
-/// Hashes a string with an initial secret. `other` is added to the second half of each block.
+/// Hashes a string with an initial secret. `other` is combined by XOR with the second half of each
+/// block.
 #[inline(always)]
 fn hash_part(text: &[u8], secret: u64, other: u64) -> u64 {
     if let (Some(first), Some(last)) = (text.first_chunk::<BLOCK_BYTES>(), text.last_chunk()) {

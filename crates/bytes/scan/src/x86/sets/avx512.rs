@@ -48,7 +48,8 @@ pub unsafe fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
     unsafe { super::find::<Avx512>(block, set, out) }
 }
 
-/// Appends a bit mask of the bytes in a set (see [`crate::bitmap`]).
+/// Appends a bit mask of `block`, with a bit set for each byte that is in `set` (see
+/// [`crate::bitmap`]).
 ///
 /// # Safety
 /// [`crate::x86::avx512::detected`] must be true.
