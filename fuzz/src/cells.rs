@@ -1,4 +1,4 @@
-//! Invariants of values that were found or computed.
+//! Invariants of parsed and computed values.
 
 use millstream_columns::{Cell, Column, Kind, push_json_string};
 use millstream_parsers::is_number;
@@ -15,8 +15,8 @@ pub fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns whether the text is a time in UTC. Years at the limits of 64 bits can be written, but
-/// not read.
+/// Returns whether the text is a time in UTC. Outside the years 1678 to 2261, only the `Z` at the
+/// end is checked, because times at the limits of 64 bits can be written, but not parsed.
 fn is_time(text: &[u8]) -> bool {
     static RFC3339: LazyLock<Format> =
         LazyLock::new(|| Format::new("rfc3339", None).expect("sound"));
@@ -28,7 +28,7 @@ fn is_time(text: &[u8]) -> bool {
 /// Returns the value of a cell.
 ///
 /// # Panics
-/// Panics if the cell is outside of the block and of the column's buffer, or if its bytes do not
+/// Panics if the cell ends after the block (or the column's own buffer), or if its bytes do not
 /// match its kind.
 pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     let within = if cell.is_own() { column.own().len() } else { block.len() };
@@ -48,7 +48,7 @@ pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     (cell.kind(), bytes)
 }
 
-/// Returns the fields of one row as a JSON object, each copied like an encoder does.
+/// Returns the fields of one row as a JSON object, copied as an encoder copies them.
 ///
 /// # Panics
 /// Panics if the result is not JSON.

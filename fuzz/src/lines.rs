@@ -1,11 +1,11 @@
-//! Lines for a parser, in every position that they can have in a batch.
+//! Runs a parser on lines, in every position that the lines can have in a batch.
 
 use crate::cells::{Found, found, json};
 use millstream_columns::{COLUMNS_MAX, Cell, Kind};
 use millstream_parsers::{Fields, Input, Parser, Reason};
 use std::collections::BTreeMap;
 
-/// The fields of a line by name; or the reason why the line does not match, and the position of the
+/// The fields of a line by name; or, if the line does not match, the reason and the position of the
 /// mismatch.
 pub type Row = Result<BTreeMap<String, Found>, (Reason, usize)>;
 
@@ -18,14 +18,14 @@ const ALONE_MAX: usize = 6;
 /// Read time of the lines: 2026-03-01T00:00:00Z.
 const READ_NS: i64 = 1_772_323_200_000_000_000;
 
-/// Bytes around each line in its block, which reveal reading beyond the line.
+/// Bytes before and after each line in its block, which reveal a parser that reads beyond the line.
 const BEFORE: &[u8] = b"\"},{\" 1=";
 const BEHIND: &[u8] = b"\"}]1 =x\n";
 
-/// Positions of the lines of a batch.
+/// The positions of a batch's lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// One after the other in the block.
+    /// In the block, all selected.
     Block,
     /// In the buffer of a column.
     Own,
@@ -33,11 +33,11 @@ enum Place {
     Chosen,
 }
 
-/// All rows of a batch, and the number of fields.
+/// The rows of a batch, and counts over the whole batch.
 struct Batch {
     rows: Vec<Row>,
     counts: (usize, u64),
-    /// Number of fields, including fields that have no value in the end.
+    /// Number of fields, including those that end up without a value.
     fields: usize,
 }
 
@@ -52,7 +52,7 @@ pub fn head_and_lines(input: &[u8]) -> (&[u8], Vec<&[u8]>) {
     (all[0], all[1..].to_vec())
 }
 
-/// Parses lines.
+/// Parses lines in every position, and returns their rows.
 ///
 /// # Panics
 /// Panics if the fields of a line depend on its position or on neighboring lines, are outside of
@@ -135,7 +135,7 @@ fn lay_out(lines: &[&[u8]], place: Place) -> (Vec<u8>, Vec<Cell>) {
     (text, cells)
 }
 
-/// Returns whether the bytes of a cell are in the line `within`, or the cell has none.
+/// Returns whether a cell has no bytes, or all of its bytes are in the line `within`.
 fn lies_in(cell: Cell, within: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let end = within.start() + within.len();

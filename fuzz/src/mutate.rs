@@ -53,13 +53,13 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// Returns a mostly small number of bytes, at most `max`.
+    /// Returns a random number of bytes, which is usually small and at most `max`.
     fn piece_bytes(&mut self, max: usize) -> usize {
         let most = if self.random.below(16) == 0 { INPUT_BYTES_MAX } else { PIECE_BYTES_MAX };
         (1 + self.random.below(most)).min(max)
     }
 
-    /// Inserts a piece several times, in order to reach limits.
+    /// Duplicates a piece of the input, sometimes many times in order to reach limits.
     fn double(&mut self, input: &mut Vec<u8>, piece: std::ops::Range<usize>) {
         let times = if self.random.below(8) == 0 { 1 + self.random.below(200) } else { 1 };
         let times = times.min(INPUT_BYTES_MAX / piece.len().max(1));
@@ -67,7 +67,7 @@ impl<'a> Mutator<'a> {
         input.splice(piece.end..piece.end, more);
     }
 
-    /// Inserts a piece of another entry.
+    /// Inserts a piece of a corpus entry.
     fn splice(&mut self, input: &mut Vec<u8>, at: usize) {
         let other = self.entry();
         let from = self.random.below(other.len() + 1);

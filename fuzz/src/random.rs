@@ -23,7 +23,7 @@ impl Random {
         self.0.u64(..)
     }
 
-    /// Returns a number below `n`; 0 if `n` is 0.
+    /// Returns a number below `n`, or 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.usize(..n.max(1))
     }

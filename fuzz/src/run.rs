@@ -15,10 +15,10 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// Returns the corpus of a target: name and content of each file, in the order of the names.
+/// Returns the corpus of a target: the name and the content of each file, sorted by name.
 ///
 /// # Errors
-/// Fails if the folder of the corpus, or a file in it, cannot be read.
+/// Returns an error if the folder of the corpus, or a file in it, cannot be read.
 pub fn corpus(target: &Target) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut entries = Vec::new();
     for file in fs::read_dir(folder().join(target.name))? {
@@ -32,7 +32,7 @@ pub fn corpus(target: &Target) -> io::Result<Vec<(String, Vec<u8>)>> {
 /// Runs a target with an input.
 ///
 /// # Errors
-/// Returns the panic message of the target.
+/// Returns the panic message if the target panics.
 pub fn try_input(target: &Target, input: &[u8]) -> Result<(), Crash> {
     // A target keeps no state between two inputs, except compiled patterns.
     catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|payload| message(&*payload))

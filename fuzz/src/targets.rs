@@ -26,7 +26,7 @@ mod spool;
 mod timestamps;
 mod windows;
 
-/// Code that accepts any bytes.
+/// Code that accepts any bytes, with the invariants that it must keep.
 pub struct Target {
     /// Name of the target and of its corpus folder.
     pub name: &'static str,

@@ -1,12 +1,12 @@
-//! Every corpus, and some changes of it, with a seed that does not change in the gate.
+//! Runs every target on its corpus and on mutations of it, with a fixed seed in the gate.
 
 use millstream_fuzz::{Mutator, TARGETS, Target, corpus, try_input};
 use millstream_testkit_random::{Seed, TestSize};
 
-/// Changes played for each target.
+/// Number of mutations for each target.
 const CASES: TestSize = TestSize { gate: 400, long: 200_000 };
 
-/// Bytes of all corpora: they are kept with the code.
+/// Maximum bytes of all corpora, which are kept with the code.
 const CORPORA_BYTES_MAX: usize = 400_000;
 
 fn play(name: &str) {

@@ -15,8 +15,8 @@ static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     found.unwrap_or_else(|| panic!("set MILLSTREAM_FUZZ_TARGET to one of {}", names()))
 });
 
-/// Writes the words of the target to the file from which libFuzzer, which starts afterwards, reads
-/// its dictionary.
+/// Writes the target's words to the file that `MILLSTREAM_FUZZ_DICTIONARY` names, if it is set.
+/// libFuzzer starts afterwards and reads its dictionary from this file.
 fn write_dictionary() {
     if let Ok(path) = env::var("MILLSTREAM_FUZZ_DICTIONARY") {
         fs::write(path, dictionary(&TARGET)).expect("a file that can be written");

@@ -126,7 +126,8 @@ static EXPRESSIONS: LazyLock<Expressions> = LazyLock::new(|| {
     Expressions { whole, strict, request, protocol }
 });
 
-/// Lines of nginx have the same fields as with an equivalent expression.
+/// Checks that a parsed line of nginx has the fields that an equivalent expression finds, and that
+/// a rejected line does not match the stricter expression.
 pub fn nginx(input: &[u8]) {
     let lines = lines(input);
     let config = |escape| AccessConfig { format: FORMAT.into(), escape, ..AccessConfig::default() };
@@ -142,7 +143,7 @@ pub fn nginx(input: &[u8]) {
     take(&mut Access::new(&combined).expect("a format that is sound"), &lines);
 }
 
-/// Returns the fields of a line according to the expression.
+/// Returns the fields that the expression finds in a line; `None` if the line does not match.
 fn found(line: &[u8]) -> Option<BTreeMap<String, Found>> {
     let whole = &EXPRESSIONS.whole;
     let captures = whole.captures(line)?;
@@ -173,7 +174,7 @@ fn typed(name: &str, value: &[u8]) -> Option<Found> {
     }
 }
 
-/// Returns the parts of a request line, if it is well-formed.
+/// Returns the parts of a request line; none if it is malformed.
 fn request(value: &[u8]) -> Vec<(String, Found)> {
     let Some(parts) = EXPRESSIONS.request.captures(value) else { return Vec::new() };
     let bare = parts.name("bare");

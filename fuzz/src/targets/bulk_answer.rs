@@ -1,5 +1,5 @@
-//! Answers to bulk requests of Elasticsearch. The first byte of an input is the number of events,
-//! the second byte the size of the pieces in which the answer arrives.
+//! Responses to bulk requests of Elasticsearch. The first byte of an input is the number of events,
+//! and the second byte is the size of the pieces in which the response arrives.
 
 use crate::cells::is_json;
 use crate::lines::lossy;
@@ -31,11 +31,11 @@ pub const WORDS: &[&[u8]] = &[
     b"\xFF",
 ];
 
-/// Maximum number of events in a request.
+/// The number of events in a request is less than this.
 const EVENTS_MAX: u8 = 16;
 
-/// An answer is valid if serde_json parses it and it has an item for each event. The failed events
-/// are those with an error status. The sizes of the arriving pieces do not matter.
+/// Checks that a response that is accepted is JSON and has an item for each event, that the failed
+/// events are those with an error status, and that the sizes of the arriving pieces do not matter.
 pub fn bulk_answer(input: &[u8]) {
     let [events, step, body @ ..] = input else { return };
     let events = u64::from(events % EVENTS_MAX);
@@ -44,7 +44,7 @@ pub fn bulk_answer(input: &[u8]) {
     if judged.is_some() {
         assert!(is_json(body), "{} is no JSON", lossy(body));
     }
-    // Numbers may be too large for a value.
+    // Numbers can be too large for a `Value`.
     let Ok(answer) = serde_json::from_slice::<Value>(body) else { return };
     let expected = read(&answer).filter(|items| items.len() as u64 == events);
     let expected: Option<Vec<usize>> = expected.map(|items| {
@@ -53,19 +53,19 @@ pub fn bulk_answer(input: &[u8]) {
     if judged.is_some() {
         assert_eq!(judged, expected, "{}", lossy(body));
     }
-    // If two members have the same name, a value keeps the last one.
+    // If two members have the same name, a `Value` keeps the last one.
     let written = answer.to_string();
     assert_eq!(failed(written.as_bytes(), written.len(), events), expected, "{written}");
 }
 
-/// Returns the positions of the failed events; `None` if the answer is invalid.
+/// Returns the positions of the failed events; `None` if the response is invalid.
 fn failed(body: &[u8], step: usize, events: u64) -> Option<Vec<usize>> {
     let failures = judge_answer(body.chunks(step.max(1)), events).ok()?;
     assert!(failures.iter().all(|failure| !failure.reason.contains(char::is_control)));
     Some(failures.iter().map(|failure| failure.position as usize).collect())
 }
 
-/// Returns for each item whether its event was accepted; `None` if the text is not an answer to a
+/// Returns for each item whether its event was accepted; `None` if the value is not a response to a
 /// bulk request.
 fn read(answer: &Value) -> Option<Vec<bool>> {
     answer.as_object()?.get("errors")?.as_bool()?;

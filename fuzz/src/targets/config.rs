@@ -1,4 +1,4 @@
-//! The configuration in YAML.
+//! Configurations in YAML.
 
 use crate::lines::lossy;
 use millstream_config::{Config, Fault, Registry, load, redacted};
@@ -46,10 +46,10 @@ pub const WORDS: &[&[u8]] = &[
     b"[]",
 ];
 
-/// Value of every variable, which inputs never contain.
+/// Value of every variable. Inputs never contain this text.
 const VARIABLE: &str = "v4riab1e-va1ue";
 
-/// Folders whose files are endless, or block until another process writes.
+/// Folders with files that are endless, or block until another process writes.
 const DEVICES: [&[u8]; 3] = [b"/dev", b"/proc", b"/sys"];
 
 /// A file with a configuration.
@@ -71,9 +71,9 @@ impl Written {
     }
 }
 
-/// Checks that a configuration stays the same when it is read again, with a comment, and as JSON;
-/// that errors have a position in the file; and that neither errors nor the redacted configuration
-/// contain the value of a variable.
+/// Checks that a configuration stays the same when it is read again, when a comment is appended,
+/// and when its JSON is formatted differently; that the positions of errors are in the file; and
+/// that neither errors nor the redacted configuration contain the value of a variable.
 pub fn config(input: &[u8]) {
     if DEVICES.iter().any(|device| input.windows(device.len()).any(|part| part == *device)) {
         return;
@@ -124,7 +124,7 @@ fn is_readable(fault: &Fault, input: &[u8]) {
     assert!(place.column <= text.chars().count() + 1, "{shown}: {}", lossy(input));
 }
 
-/// Checks that the redacted configuration contains only names of variables.
+/// Checks that the redacted configuration does not contain the values of variables.
 fn hides_variables(file: &Written) {
     let shown = redacted(slice::from_ref(&file.path), &Registry, &|_| Some(VARIABLE.to_owned()));
     for (_, content) in &shown.files {

@@ -1,4 +1,4 @@
-//! Lines with delimiters, such as CSV, and pairs.
+//! Delimited lines, such as CSV, and lines of key-value pairs.
 
 use crate::cells::Found;
 use crate::lines::{lines, lossy, take};
@@ -62,7 +62,7 @@ pub const PAIR_WORDS: &[&[u8]] = &[
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Parses CSV in several forms; without quotes, the fields are the parts of a split.
+/// Parses CSV in several forms. Without quotes, checks that the fields equal the parts of a split.
 pub fn delimited(input: &[u8]) {
     let lines = lines(input);
     let types = [Some(Type::Int), Some(Type::Float), Some(Type::Bool), None];
@@ -103,7 +103,8 @@ fn pair(name: &str, value: &[u8]) -> (String, Found) {
     (name.to_owned(), (Kind::Text, value.to_vec()))
 }
 
-/// Parses pairs in several forms; for LTSV, which has no quotes, the fields come from splits.
+/// Parses pairs in several forms. For LTSV, which has no quotes, checks that the fields equal those
+/// found with splits.
 pub fn key_value(input: &[u8]) {
     let lines = lines(input);
     let types = vec![("status".into(), Type::Int), ("a".into(), Type::Float)];
@@ -116,8 +117,8 @@ pub fn key_value(input: &[u8]) {
     let field_delimiter = "|".into();
     take(&mut pairs(KeyValueConfig { field_delimiter, escapes, null_values, ..long }), &lines);
     for (line, row) in lines.iter().zip(take(&mut pairs(KeyValueConfig::ltsv()), &lines)) {
-        // Names that are not UTF-8, and names beyond the maximum number of columns, share one more
-        // field.
+        // Names that are not UTF-8, and names beyond the maximum number of columns, share an extra
+        // field with an empty name.
         let row = row.ok().map(|mut found| {
             found.remove("");
             found
@@ -130,7 +131,7 @@ fn pairs(config: KeyValueConfig) -> KeyValue {
     KeyValue::new(config).expect("a configuration that is possible")
 }
 
-/// Returns the fields of a line of LTSV; `None` if the line has no pair.
+/// Returns the fields of an LTSV line; `None` if the line has no pair.
 fn labelled(line: &[u8]) -> Option<BTreeMap<String, Found>> {
     let split = |piece| -> Option<(&[u8], &[u8])> {
         let piece: &[u8] = piece;

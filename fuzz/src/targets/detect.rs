@@ -39,14 +39,14 @@ pub const WORDS: &[&[u8]] = &[
     b"id-77",
 ];
 
-/// Detectors with patterns, whose numbers follow the built-in detectors.
+/// All built-in detectors, and two patterns.
 static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     let patterns = [r"id-\d+", "(?s-u)k(.?)k"].map(|text| Regex::new(text).expect("sound"));
     Detectors::new(Detector::ALL, patterns.to_vec())
 });
 
-/// Hits are within the text and in order. Hits require a candidate, and every part of the text with
-/// a hit contains a candidate.
+/// Checks that hits are within the text and in order, and that the text and every line with a hit
+/// of a built-in detector contain a candidate for this detector.
 pub fn detect(input: &[u8]) {
     let mut candidates = Vec::new();
     DETECTORS.candidates(input, &mut candidates);
@@ -63,7 +63,7 @@ pub fn detect(input: &[u8]) {
     }
 }
 
-/// Checks a part of the input from `at` on.
+/// Checks `text`, which is the part of the input that begins at `at`.
 fn piece(text: &[u8], at: usize, candidates: &[Candidate]) {
     let hits = find(text, u8::MAX);
     assert!(

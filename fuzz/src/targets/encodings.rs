@@ -1,4 +1,4 @@
-//! Files in other encodings. The first byte of an input selects the encoding.
+//! Files in encodings other than UTF-8. The first byte of an input selects the encoding.
 
 use crate::lines::lossy;
 use encoding_rs::Encoding;
@@ -57,7 +57,8 @@ const NAMES: [&str; 16] = [
 /// Number of events returned at a time.
 const ROWS: usize = 7;
 
-/// Lines decode like the whole file with encoding_rs, and so do the pieces of a long line.
+/// Checks that lines, and the pieces of a long line, are decoded the way encoding_rs decodes the
+/// whole file.
 pub fn encodings(input: &[u8]) {
     let Some((first, raw)) = input.split_first() else { return };
     let name = NAMES[usize::from(*first) % NAMES.len()];

@@ -73,7 +73,7 @@ const CEF_NAMES: [&str; 6] = [
 ];
 const LEEF_NAMES: [&str; 4] = ["vendor", "product", "product_version", "event_id"];
 
-/// CEF fields equal the fields found with expressions and splits.
+/// Checks that CEF fields equal those found with expressions and splits.
 pub fn cef(input: &[u8]) {
     static KEYS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?-u) ([0-9A-Za-z_.\[\]-]+)=").expect("sound"));
@@ -85,7 +85,7 @@ pub fn cef(input: &[u8]) {
     for (line, row) in lines.iter().zip(take(&mut Cef::new(config), &lines)) {
         let line = line.trim_ascii_end();
         let expected = header(line, "CEF:", "cef_version", &CEF_NAMES).map(|(mut found, rest)| {
-            // Every key follows a space.
+            // The expression requires a space before each key.
             let rest = [b" ", rest].concat();
             let found_keys = KEYS.captures_iter(&rest);
             let keys: Vec<_> =
@@ -101,7 +101,7 @@ pub fn cef(input: &[u8]) {
     }
 }
 
-/// LEEF fields equal the fields found with splits.
+/// Checks that LEEF fields equal those found with splits.
 pub fn leef(input: &[u8]) {
     let lines = lines(input);
     let types = vec![("sev".into(), Type::Int)];
@@ -119,7 +119,7 @@ pub fn leef(input: &[u8]) {
         let is_2 = found["leef_version"].1.starts_with(b"2");
         let delimiter = if is_2 { delimiter_of(rest) } else { Some(("\t".to_owned(), rest)) };
         let expected = delimiter.map(|(delimiter, rest)| {
-            // Every byte is a character.
+            // As Latin-1 text, in which every byte is a character.
             let latin =
                 |bytes: &[u8]| bytes.iter().map(|byte| char::from(*byte)).collect::<String>();
             let bytes = |text: &str| text.chars().map(|byte| byte as u8).collect::<Vec<u8>>();
@@ -145,8 +145,8 @@ fn compare(line: &[u8], row: Row, mut expected: Option<Fields>) {
     if let (Some(found), Some(expected)) = (&mut found, &mut expected)
         && found.remove("").is_some()
     {
-        // Keys that are not UTF-8, and keys beyond the maximum number of columns, share one more
-        // field.
+        // Keys that are not UTF-8, and keys beyond the maximum number of columns, share an extra
+        // field with an empty name.
         expected.retain(|name, _| found.contains_key(name));
     }
     assert_eq!(found, expected, "{}", lossy(line));
@@ -156,7 +156,7 @@ fn text(value: &[u8]) -> Found {
     (Kind::Text, value.to_vec())
 }
 
-/// Adds a pair; a key with the name of a header field is renamed.
+/// Adds a pair. A key that is the name of a header field gets the prefix `ext_`.
 fn put(found: &mut Fields, names: &[&str], version: &str, key: &[u8], value: &[u8]) {
     let Ok(key) = std::str::from_utf8(key) else { return };
     let is_taken = names.contains(&key) || ["prefix", version].contains(&key);

@@ -83,10 +83,10 @@ pub const WORDS: &[&[u8]] = &[
     b"=",
 ];
 
-/// Rows of the table; more than one word of bits.
+/// Number of rows in the table: more than the bits of one word.
 const ROWS: usize = 70;
 
-/// Values of the fields, row by row and then from the beginning again; `-` is a missing value.
+/// Values of each field, which are repeated for all rows. [`Kind::Absent`] is a missing value.
 const VALUES: [(&str, &[(Kind, &str)]); 8] = [
     (
         "a",
@@ -169,7 +169,7 @@ fn column(name: &str, values: &[(Kind, &str)], block: &mut Vec<u8>) -> Column {
         let cell = match kind {
             Kind::Absent => continue,
             Kind::Null | Kind::False | Kind::True => Cell::constant(kind),
-            // Every third value is a computed one.
+            // Every third value is in the column's own buffer, like a computed value.
             _ if row % 3 == 2 => builder.push(kind, text.as_bytes()),
             _ => Cell::new(kind, block.len(), text.len()),
         };
@@ -192,8 +192,9 @@ fn with_table<T>(with: impl FnOnce(&Input<'_>) -> T) -> T {
     with(&Input { block: &table.block, rows: ROWS, runs, field: &field, rest: Some(members) })
 }
 
-/// A parsed expression can be written and parsed again as the same expression; faults have a
-/// position in the text; evaluation by column and by row give the same result.
+/// Checks that a parsed expression can be written and parsed again as the same expression, that
+/// faults have a position in the text, and that evaluation by column and by row gives the same
+/// result.
 pub fn expressions(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let expression = match Expression::new(text) {
@@ -208,7 +209,7 @@ pub fn expressions(input: &[u8]) {
     let (values, counts) = values(&expression);
     json(values.iter().flatten().map(|found| ("x", found)));
     let written = canonical(text).expect("valid when read");
-    // With all parentheses, the expression may be too deep to parse.
+    // With all parentheses, the expression might be too long or too deep to parse.
     if let Ok(again) = Expression::new(&written) {
         assert_eq!(canonical(&written).ok().as_ref(), Some(&written), "{text}");
         assert_eq!(self::values(&again), (values, counts), "{text} is written as {written}");
@@ -218,7 +219,7 @@ pub fn expressions(input: &[u8]) {
     holds_as_it_is_computed(text);
 }
 
-/// Returns whether a text may be too long or too deep.
+/// Returns whether a text might be too long or too deep to parse.
 fn is_deep(text: &str) -> bool {
     text.len() > millstream_expressions::TEXT_BYTES_MAX
         || text.matches(['(', '[', '{']).count() + 4 > millstream_expressions::NESTING_MAX
@@ -234,7 +235,8 @@ fn values(expression: &Expression) -> (Vec<Option<Found>>, Counts) {
     })
 }
 
-/// A condition over columns holds exactly for the rows in which its computed value is true.
+/// Checks that a condition over columns holds exactly for the rows in which its computed value is
+/// true.
 fn holds_as_it_is_computed(text: &str) {
     let Ok(condition) = Expression::condition(text) else { return };
     // A comment at the end needs a separate line.

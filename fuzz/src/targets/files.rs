@@ -40,10 +40,11 @@ const LINE_MAX: [usize; 3] = [7, 16, 256 * 1024];
 
 const LONG: [LongLine; 3] = [LongLine::Truncate, LongLine::Split, LongLine::Drop];
 
-/// Longer than any pause between two polls of the source.
+/// Time that passes after each poll without data: longer than any pause between two polls of the
+/// source.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Polls after which a source that has not ended fails the run.
+/// Number of polls after which a run fails if the source has not ended.
 const POLLS_MAX: usize = 1000;
 
 /// The storage form of the content.
@@ -172,14 +173,15 @@ impl Reader {
         (0..3).for_each(|_| while self.poll().is_some_and(|has_rows| has_rows) {});
     }
 
-    /// Commits the checkpoints and restarts, like after a crash.
+    /// Commits the checkpoints and restarts, as after a crash.
     fn restart(&mut self) {
         self.rig.commit();
         self.rig = self.rig.restart();
         self.source = open(&self.rig, self.folder.path(), self.limits);
     }
 
-    /// Reads until the source has ended; returns all rows so far, by offset.
+    /// Reads until the source has ended. Returns all rows, including earlier ones, with their
+    /// offsets.
     fn read_to_end(mut self) -> Vec<(u64, Vec<u8>)> {
         self.rig.until_eof = true;
         let ended = (0..POLLS_MAX).any(|_| self.poll().is_none());

@@ -49,7 +49,7 @@ pub const WORDS: &[&[u8]] = &[
 const BYTES_MAX: usize = 120;
 const LINES_MAX: usize = 6;
 
-/// More events than are ever consumed together.
+/// Enough events for a call to make progress.
 const ROWS: usize = millstream_framing::GROUP_ROWS_MAX;
 
 static RULES: LazyLock<Vec<Arc<Rules>>> = LazyLock::new(|| {
@@ -95,7 +95,8 @@ fn specs() -> Vec<Spec> {
     specs
 }
 
-/// Events do not depend on how the bytes of a file arrive, and every byte is consumed once.
+/// Checks that events do not depend on how the bytes of a file arrive, and that every byte is
+/// consumed once.
 pub fn framing(input: &[u8]) {
     let Some((first, file)) = input.split_first() else { return };
     let rules = &RULES[usize::from(*first) % RULES.len()];
@@ -175,7 +176,7 @@ fn grown(rules: &Arc<Rules>, file: &[u8], random: &mut Random) -> Framed {
     all
 }
 
-/// A reader with a buffer for more than the longest event always makes progress.
+/// Checks that a reader with a buffer for more than the longest event always makes progress.
 fn waits_for_little(rules: &Arc<Rules>, file: &[u8]) {
     let mut framer = framer(rules, file);
     let used = frame(&mut framer, file, Close::No, usize::MAX).used;
@@ -184,7 +185,8 @@ fn waits_for_little(rules: &Arc<Rules>, file: &[u8]) {
     assert!(is_open, "{} bytes wait", rest.len());
 }
 
-/// The pieces of a long line make progress, and their texts stay UTF-8.
+/// Checks that the pieces of a long line make progress, and that their text is valid UTF-8 if the
+/// file is.
 fn is_cut_between_characters(rules: &Arc<Rules>, file: &[u8]) {
     let framer = framer(rules, file);
     let (mut at, mut out) = (0, [0; 16]);

@@ -1,5 +1,6 @@
-//! Tables of groups. The first bytes of an input are the number of key columns and the maximum
-//! number of groups, or say that the rest is a log. Operations follow.
+//! Tables of groups. The first two bytes of an input are the number of key columns and the maximum
+//! number of groups; operations follow. If the first byte is [`LOG`], the second byte is the number
+//! of key columns, and a log follows.
 
 use millstream_groups::{Accumulator, Groups, Layout, NONE, Side, hash};
 use std::collections::HashMap;
@@ -43,19 +44,19 @@ const ACCUMULATORS: [Accumulator; 7] = [
     Accumulator::Samples { size: 2 },
 ];
 
-/// First byte of an input whose rest is a log.
+/// First byte of an input that contains a log.
 const LOG: u8 = b'L';
 
 /// Maximum number of key columns.
 const KEYS_MAX: u8 = 4;
 
-/// Maximum length of a text: some texts are longer than an index entry.
+/// Texts are shorter than this. Some are longer than an index entry.
 const TEXT_BYTES_MAX: u8 = 24;
 
 type Key = Vec<Option<Vec<u8>>>;
 
-/// A table with a map from groups to their numbers of events, and the table's log with the map at
-/// that time.
+/// A table, and the expected number of events of each group. Also the log that the table wrote, and
+/// the expected numbers at that time.
 struct Table {
     groups: Groups,
     counts: HashMap<Key, u64>,
@@ -64,7 +65,8 @@ struct Table {
     groups_max: usize,
 }
 
-/// A table agrees with a map, its log rebuilds the table, and any other log is applied or rejected.
+/// Checks that a table agrees with a map, that the table can be rebuilt from its log, and that any
+/// other log is applied or rejected.
 pub fn groups(input: &[u8]) {
     let [first, groups_max, rest @ ..] = input else { return };
     let keys = usize::from(first % (KEYS_MAX + 1));
@@ -87,7 +89,7 @@ fn new_groups(keys: usize, groups_max: usize) -> Groups {
     Groups::new(Arc::new(Layout::new(&ACCUMULATORS)), keys, groups_max)
 }
 
-/// Applies bytes to a table, and applies the log of that table to another one.
+/// Applies a log of any bytes to a table, and the log of this table to another one.
 fn any_log(keys: usize, log: &[u8]) {
     let (mut table, mut rest) = (new_groups(keys, usize::MAX), log);
     while !rest.is_empty() {
@@ -110,7 +112,7 @@ fn take(input: &mut &[u8]) -> Option<u8> {
     Some(*first)
 }
 
-/// Takes the text of a key: its length (0 for a missing text) and its bytes.
+/// Takes a key's text from the input: a byte with its length (0 for a missing text), and the text.
 fn text(input: &mut &[u8]) -> Option<Vec<u8>> {
     let length = usize::from(take(input)? % TEXT_BYTES_MAX);
     let (text, rest) = input.split_at(length.min(input.len()));
@@ -162,7 +164,7 @@ impl Table {
         self.counts = self.logged.clone();
     }
 
-    /// Adds events in one of several ways, which must agree.
+    /// Adds events in one of two ways, which must agree.
     fn batch(&mut self, keys: &[Key]) {
         let columns: Vec<Vec<Option<&[u8]>>> = (0..self.groups.keys())
             .map(|column| keys.iter().map(|key| key[column].as_deref()).collect())

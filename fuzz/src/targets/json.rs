@@ -71,8 +71,8 @@ pub const DOCKER_WORDS: &[&[u8]] = &[
     b" ",
 ];
 
-/// A line matches if serde_json accepts it, it is an object, and it is not too deep. The fields
-/// have the same meaning.
+/// Checks that exactly the lines match that serde_json accepts, that are objects, and that are not
+/// too deep; and that the fields have the same meaning.
 pub fn json(input: &[u8]) {
     let lines = lines(input);
     let config = JsonConfig::default();
@@ -118,7 +118,8 @@ fn is_judged_as_by_serde(line: &[u8], row: &Row) {
     }
 }
 
-/// A matching line is a JSON object with a text; a line rejected as JSON is not JSON.
+/// Checks that a matching line is a JSON object whose `log` is the message, and that a line
+/// rejected as JSON is not a JSON object.
 pub fn docker(input: &[u8]) {
     let lines = lines(input);
     let mut parser = Docker::new().expect("nothing to configure");
@@ -137,7 +138,7 @@ pub fn docker(input: &[u8]) {
     }
 }
 
-/// The message equals `log`, without its last line ending if that is written as `\n`.
+/// Checks that the message equals `log`, without its last line ending if that is written as `\n`.
 fn has_its_log(line: &[u8], message: &[u8]) {
     // The parser does not recognize names with escaped letters.
     let Some(log) = log(line).filter(|_| !lossy(line).contains(r"\u006")) else { return };

@@ -55,8 +55,8 @@ pub const TAG_WORDS: &[&[u8]] = &[
     b"[[]]",
 ];
 
-/// The metrics of a block as text. A half may have 0 where the block has -0, as blocks encode both
-/// as the integer 0.
+/// The metrics of a block as text. A half can contain 0 instead of the block's -0, because blocks
+/// encode both as the integer 0.
 fn show(block: &Block<'_>) -> Vec<String> {
     let show = |metric: millstream_encodings::msgpack::ReadMetric<'_>| {
         let tags: Vec<(&str, &str)> = metric.tags().collect();
@@ -66,8 +66,8 @@ fn show(block: &Block<'_>) -> Vec<String> {
     block.metrics().map(show).collect()
 }
 
-/// A block in the input has at most as many metrics as bytes, and each metric is in one of its
-/// halves.
+/// Checks that a block has at most as many metrics as the input has bytes, and that each metric is
+/// in one of the block's halves.
 pub fn metrics_msgpack(input: &[u8]) {
     for block in blocks(input).map_while(Result::ok) {
         assert!(block.metrics().len() <= input.len());
@@ -90,8 +90,8 @@ pub fn metrics_msgpack(input: &[u8]) {
     assert!(halves.iter().all(|half| read(half).meta == whole.meta));
 }
 
-/// Tags of an object equal the tags that another parser finds; invalid input is never read past its
-/// end.
+/// Checks that the tags of an object equal those that another parser finds, and that invalid input
+/// is never read past its end.
 pub fn metric_tags(input: &[u8]) {
     let mut found = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

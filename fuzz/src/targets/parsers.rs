@@ -55,7 +55,7 @@ pub const SYSLOG_WORDS: &[&[u8]] = &[
     b"-",
 ];
 
-/// The fields of a line, joined again, equal the line.
+/// Checks that the fields of a line, joined again, equal the line.
 pub fn cri(input: &[u8]) {
     let lines = lines(input);
     let mut parser = Cri::new().expect("nothing to configure");
@@ -69,7 +69,7 @@ pub fn cri(input: &[u8]) {
     }
 }
 
-/// A message is the end of its line, and times have the same order of fields in every zone.
+/// Checks that a message is the end of its line, and that a line has the same fields in every zone.
 pub fn syslog(input: &[u8]) {
     let lines = lines(input);
     let [rows, others] = [None, Some(Zone::fixed(-3600))].map(|zone| {

@@ -63,7 +63,7 @@ fn pattern_and_lines(input: &[u8]) -> Option<(&str, Vec<&[u8]>)> {
     Some((pattern, lines))
 }
 
-/// The groups equal the groups that the crate `regex` finds.
+/// Checks that the groups equal those that the crate `regex` finds.
 pub fn regex(input: &[u8]) {
     let Some((pattern, lines)) = pattern_and_lines(input) else { return };
     let other = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build();
@@ -91,7 +91,7 @@ fn groups(expression: &Other, line: &[u8]) -> Option<BTreeMap<String, Found>> {
     )
 }
 
-/// Values are parts of their lines; an error includes advice.
+/// Checks that values are parts of their lines, and that an error includes advice.
 pub fn grok(input: &[u8]) {
     let Some((pattern, lines)) = pattern_and_lines(input) else { return };
     let patterns = vec![("OWN".to_owned(), "[a-z]+(?<inner>-)?".to_owned())];

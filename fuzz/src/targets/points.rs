@@ -81,7 +81,7 @@ const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
 /// A complete point message.
 const GOOD: &[u8] = b"\x94\xA4emit\xA5store\xA1a\xA11";
 
-/// Kind of a report, as text.
+/// A report of the parser, as text.
 #[derive(Debug, PartialEq)]
 enum Tell {
     Point(String),
@@ -169,15 +169,15 @@ impl<'a> Visit<'a> for Told<'a> {
     }
 }
 
-/// The parser reports the same as its twin; every line has a report; and a line that is sent alone
-/// has the same report.
+/// Checks that the parser reports the same as its twin, that every line that is not empty has a
+/// report, and that a line that is sent alone has the same report.
 pub fn dogstatsd(input: &[u8]) {
     for options in [false, true].map(|gauge_deltas| Options { gauge_deltas }) {
         let (mut told, mut expected) = (Told::new(input), Told::new(input));
         parse(input, options, 7, &mut told);
         scalar::parse(input, options, 7, &mut expected);
         assert_eq!(told.all, expected.all, "{}", lossy(input));
-        // An event may have several lines, even if it is invalid as a whole.
+        // An event can have several lines, even if it is invalid as a whole.
         let has_lines = |tell: &Tell| match tell {
             Tell::Event(text, _) => text.contains('\n'),
             Tell::Fault(_, text) => text.contains(&b'\n'),
@@ -204,8 +204,8 @@ fn lines_alone(options: Options, input: &[u8], whole: Vec<Tell>) {
     assert_eq!(whole.into_iter().map(same_reason).collect::<Vec<_>>(), parts, "{}", lossy(input));
 }
 
-/// Replaces the reason why an event is invalid, which may be in a line that only appears to belong
-/// to the event.
+/// Replaces the reason why an event is invalid, which can depend on a line that only appears to
+/// belong to the event.
 fn same_reason(tell: Tell) -> Tell {
     match tell {
         Tell::Fault(_, text) if text.starts_with(b"_e{") => Tell::Fault("bad_event", text),
@@ -213,7 +213,7 @@ fn same_reason(tell: Tell) -> Tell {
     }
 }
 
-/// Bytes before a point in a message do not change the point.
+/// Checks that bytes before a point in a message do not change the point.
 pub fn metric_server(input: &[u8]) {
     let mut told = Told::new(input);
     metricserver::parse(input, ARRIVED_NS, &mut told);
@@ -221,7 +221,7 @@ pub fn metric_server(input: &[u8]) {
     let ends = |tell: &Tell| matches!(tell, Tell::Fault("truncated" | "not_array", _));
     let is_read = !told.all.iter().any(ends);
     assert!(told.all.iter().rev().skip(1).all(|tell| !ends(tell)), "{:?}", told.all);
-    // Plain text ends with its line.
+    // Plain text ends at the end of its line.
     let message = [input, b"\n", GOOD].concat();
     let mut more = Told::new(&message);
     metricserver::parse(&message, ARRIVED_NS, &mut more);
@@ -261,8 +261,8 @@ impl<'a> Visit<'a> for Store<'_, 'a> {
     fn note(&mut self, _: Note, _: &'a [u8]) {}
 }
 
-/// A store takes every reported value, unless the value is not finite, not UTF-8, or of a gauge
-/// beyond a limit.
+/// Checks that a store takes every reported value, except values that are not finite or not UTF-8,
+/// and gauges beyond a limit.
 fn add_all<'a>(style: TagStyle, input: &'a [u8], parse: impl FnOnce(&mut Store<'_, 'a>)) {
     use millstream_series::Reason;
     let mut shard = Shard::new(style, &Limits::default(), 1);

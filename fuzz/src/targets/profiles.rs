@@ -32,7 +32,7 @@ pub fn profiles(input: &[u8]) {
     written(|output| write_diff_html(&profile, &profile, output));
     written(|output| write_diff_svg(&profile, &profile, output));
     jfr(&profile);
-    // The format has signed values.
+    // Values are signed in pprof files.
     if i64::try_from(profile.samples()).is_ok() {
         assert_eq!(reread(&profile).samples(), profile.samples());
     }
@@ -41,7 +41,8 @@ pub fn profiles(input: &[u8]) {
 /// Maximum number of samples that are written as events, so that a case takes little time.
 const SAMPLES_MAX: u64 = 1 << 16;
 
-/// Checks that the chunks of a file, with the sizes in their headers, cover the whole file.
+/// Checks that the chunks of a JFR file, according to the sizes in their headers, cover the whole
+/// file.
 fn jfr(profile: &Profile) {
     if profile.samples() > SAMPLES_MAX {
         return;

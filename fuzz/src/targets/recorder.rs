@@ -25,14 +25,15 @@ const EVENT_BYTES_MAX: usize = 127;
 /// names.
 const REST_BYTES_MAX: usize = 1 << 20;
 
-/// From any bytes, reading yields a finite number of events, which can be written as a JFR file,
-/// and a second reading yields no new events.
+/// Checks that reading any bytes yields a limited number of events, which can be written as a JFR
+/// file, and that a second reading yields no new events.
 pub fn recorder(input: &[u8]) {
     read(input);
     read(&changed(input));
 }
 
-/// Overwrites words of the valid copy; the input has positions, each followed by bytes.
+/// Overwrites words of the valid copy with words of the input. The input also determines the
+/// positions.
 fn changed(input: &[u8]) -> Vec<u8> {
     let mut bytes = VALID.to_vec();
     let mut random = Random::of(input);

@@ -30,7 +30,7 @@ pub const WORDS: &[&[u8]] = &[
     b"\"off\"",
 ];
 
-/// A parsed request can be written and parsed again as the same request.
+/// Checks that a parsed request can be written and parsed again as the same request.
 pub fn requests(input: &[u8]) {
     if let Ok(query) = std::str::from_utf8(input)
         && let Ok(request) = query.parse::<TapRequest>()
@@ -42,7 +42,7 @@ pub fn requests(input: &[u8]) {
     is_read_as_written::<EventChange>(input);
 }
 
-/// Returns the query of a request, with every byte of a text encoded.
+/// Returns the query of a request, in which every byte of a text is percent-encoded.
 fn written(request: &TapRequest) -> String {
     let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let format = if request.format == TapFormat::Json { "json" } else { "text" };

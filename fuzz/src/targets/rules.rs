@@ -1,4 +1,4 @@
-//! Plans of tasks. The lines of an input up to an empty line are tasks, the remaining lines are
+//! Plans of tasks. The lines of an input up to an empty line are tasks; the remaining lines are
 //! evaluated. A task consists of the strings left and right of its field, separated by `|`, the
 //! occurrence of the left string, the type, and the condition, in which the field is `f`. If the
 //! occurrence is `j`, the field is the JSON value at the path on the left.
@@ -194,8 +194,8 @@ fn is_of_json(case: &Case) -> bool {
     matches!(case.task.fields[0].1.extraction, Extraction::Json { .. })
 }
 
-/// Returns whether a line is not JSON, or is JSON in the format of `serde_json`: only then the
-/// texts of numbers and objects are comparable.
+/// Returns whether a line is not JSON, or is JSON in the format of `serde_json`: only then are the
+/// texts of numbers and objects comparable.
 fn is_comparable(line: &[u8]) -> bool {
     let Ok(document) = serde_json::from_slice::<Value>(line) else { return !is_json(line) };
     document.to_string().as_bytes() == line

@@ -26,12 +26,12 @@ pub const WORDS: &[&[u8]] = &[
     &[b'"'; 33],
 ];
 
-/// Numbers of first bytes that are skipped, so that inputs have different alignments.
+/// Positions in the input at which blocks begin, so that they have different alignments.
 const SHIFTS: [usize; 4] = [0, 1, 7, 33];
 
 const SETS: [&[u8]; 5] = [b"\n", b" \"\\]", b"0123456789", b"\0\x7f\x0f\x10oOaA", b""];
 
-/// Every kernel returns the same as its twin.
+/// Checks that every kernel returns the same as its scalar twin.
 pub fn scan(input: &[u8]) {
     for block in SHIFTS.iter().filter_map(|shift| input.get(*shift..)) {
         newlines(block);
@@ -43,7 +43,8 @@ pub fn scan(input: &[u8]) {
     }
 }
 
-/// Returns the values that a kernel's function appends, and checks that existing values stay.
+/// Returns the values that a kernel's function appends, and checks that existing values are
+/// unchanged.
 fn appended<T: Copy + Default + PartialEq + std::fmt::Debug>(
     append: impl FnOnce(&mut Vec<T>),
 ) -> Vec<T> {

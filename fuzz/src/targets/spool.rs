@@ -9,7 +9,7 @@ use std::path::Path;
 /// First bytes of a segment.
 const MAGIC: &[u8] = b"\x89MSPOOL\n";
 
-/// What begins an entry.
+/// First bytes of an entry.
 const ENTRY_MAGIC: &[u8] = b"\xD7MSENT\x01\n";
 
 pub const WORDS: &[&[u8]] = &[
@@ -31,8 +31,8 @@ const ENTRIES_MAX: usize = 6;
 /// Maximum number of changes to a segment.
 const CHANGES_MAX: usize = 4;
 
-/// What is read of any bytes can be written, and is then read again. Of a segment that was written
-/// and changed, nothing is read that was not written.
+/// Checks that the entries read from any bytes can be written and read again, and that only written
+/// entries are read from a changed segment.
 pub fn spool(input: &[u8]) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     if let Ok(parsed) = parse(input) {
@@ -59,8 +59,8 @@ pub fn spool(input: &[u8]) {
     }
 }
 
-/// Returns the input with every mark of an entry overwritten. An entry of the input that a change
-/// moves into a segment would be a valid entry there.
+/// Returns the input with the first bytes of every entry overwritten. Otherwise, an entry of the
+/// input that a change moves into a segment would be valid there.
 fn without_entries(input: &[u8]) -> Vec<u8> {
     let mut pieces = input.to_vec();
     for at in 0..pieces.len() {

@@ -67,16 +67,16 @@ const FORMATS: [&str; 9] = [
     "%D %R",
 ];
 
-/// References for times without a year, which are at most a day later: in 2026, on a 29 February,
-/// in 1970.
+/// Reference times for times without a year, which are at most a day later: in 2026, on a February
+/// 29, and in 1970.
 const REFERENCES_NS: [i64; 3] = [1_772_323_200_000_000_000, 1_709_164_800_000_000_000, 0];
 
 static KNOWN: LazyLock<Vec<Arc<Format>>> = LazyLock::new(|| {
     FORMATS.iter().map(|text| Arc::new(Format::new(text, None).expect("sound"))).collect()
 });
 
-/// A caching parser returns the same as the format, and a parsed time can be written and parsed
-/// again.
+/// Checks that a caching parser returns the same as the format, and that a parsed time can be
+/// written and parsed again.
 pub fn timestamps(input: &[u8]) {
     let all = lines(input);
     KNOWN.iter().for_each(|format| read_all(format, &all));

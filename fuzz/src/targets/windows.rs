@@ -27,13 +27,13 @@ pub const WORDS: &[&[u8]] = &[
     b"\"groups_max\":1",
 ];
 
-/// A parsed snapshot is unchanged after it is written and read again, and a second write gives the
-/// same bytes.
+/// Checks that a parsed snapshot can be written and read again, and that the second write yields
+/// the same bytes.
 pub fn windows(input: &[u8]) {
     let Some(written) = rewrite_snapshot(input) else { return };
     let again = rewrite_snapshot(&written);
     assert!(again.as_ref() == Some(&written), "{again:?} of {written:?}");
-    // A snapshot is a list of changes: only valid changes may follow.
+    // A snapshot is a list of changes, in which definitions must not be repeated.
     let twice = [&written[..], &written[..]].concat();
     let has_definitions = written.first() == Some(&b'D');
     assert!(!has_definitions || rewrite_snapshot(&twice).is_none(), "defined twice");
