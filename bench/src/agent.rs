@@ -181,8 +181,8 @@ impl Least {
     }
 }
 
-/// Runs limit, empty file and full file alternately, so that a change of the host's speed affects
-/// all three.
+/// Measures the limit, and the agent over an empty file and over the input, alternately, so that a
+/// change of the host's speed affects all three.
 fn measure(
     options: &Options,
     scenario: &Header,
@@ -217,7 +217,8 @@ fn measure(
     Ok(measured)
 }
 
-/// Returns the expected number of events: all lines, or those that contain the scenario's `keeps`.
+/// Returns the expected number of events: all lines, or those that match the scenario's pattern
+/// `keeps`.
 fn kept(scenario: &Header, input: &Input) -> io::Result<u64> {
     if scenario.text("keeps").is_empty() {
         return Ok(input.lines);

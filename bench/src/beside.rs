@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// Pause between a client's attempts to reach an agent that is starting.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Minimum duration of a client that received answers. An earlier exit means that the agent was not
-/// reachable.
+/// Minimum duration of a client that received responses. An earlier exit means that the client
+/// could not reach the agent.
 const ANSWERED_AFTER: Duration = Duration::from_millis(500);
 
 /// An agent to be measured.
@@ -39,7 +39,7 @@ impl Beside<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if an event is missing, or if the client ends before the agent.
+    /// Returns an error if an event is missing, or if the client did not reach the agent.
     pub fn ns_per_event(
         &self,
         options: &Options,
@@ -66,7 +66,7 @@ impl Beside<'_> {
     }
 }
 
-/// Runs a client against the agent from the agent's start to its end.
+/// Runs a client of the agent from the start of the agent until its end.
 fn asked(
     options: &Options,
     args: &[&str],
@@ -86,8 +86,8 @@ fn asked(
     })
 }
 
-/// Starts a client as soon as the agent answers; the client ends with the agent. Returns whether
-/// the client ran long enough to have received answers.
+/// Starts a client, and starts it again when it exits, until the agent has ended. Returns whether a
+/// client ran long enough to have received responses.
 fn ask_until(
     has_ended: &AtomicBool,
     options: &Options,

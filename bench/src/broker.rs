@@ -5,7 +5,7 @@ use crate::sinkhole::Sinkhole;
 use millstream_testkit_servers::kafka::{Kafka, KafkaOptions};
 use std::io;
 
-/// Brokers that start on first use and run until the end.
+/// Brokers that start on first use and run until they are dropped.
 pub struct Brokers {
     core: usize,
     kafka: Option<Kafka>,
@@ -84,7 +84,8 @@ impl Brokers {
 fn start_kafka(core: usize) -> io::Result<Kafka> {
     progress("starting Kafka");
     let mut options = KafkaOptions::bench(&core.to_string());
-    // The broker keeps its data in memory, which the next run needs.
+    // The broker's data is in memory, which the next run needs. Deleted data is therefore removed
+    // soon.
     options.properties.push("log.segment.delete.delay.ms=100".to_owned());
     std::panic::catch_unwind(|| Kafka::with(options))
         .map_err(|_| io::Error::other("Kafka did not start"))

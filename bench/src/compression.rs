@@ -41,8 +41,8 @@ const TARGET_ZLIB: f64 = 0.4;
 /// Maximum output size of a comparable level, relative to plain zlib at its default level.
 const COMPARABLE: f64 = 1.02;
 
-/// A kind of payload: its name, and a function that makes buffers from a seed and a size, with the
-/// number of events in each.
+/// A kind of payload: its name, and a function that creates a buffer from a seed and a size. The
+/// function also returns the number of events in the buffer.
 pub type Payload = (&'static str, fn(u64, usize) -> (Vec<u8>, usize));
 
 const PAYLOADS: &[Payload] = &[
@@ -184,7 +184,7 @@ fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
     std::iter::once(payload.to_owned()).chain(sizes).collect()
 }
 
-/// Plots size over speed, with one line per library.
+/// Plots size over CPU time, with one line per library.
 fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result<()> {
     let mut series: Vec<Series> = Vec::new();
     for of in measured {

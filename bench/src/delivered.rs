@@ -52,7 +52,7 @@ impl Delivered {
         Duration::from_millis(if matches!(self, Delivered::Page(..)) { 200 } else { 20 })
     }
 
-    /// Returns the number of lines so far; 0 until the program shows anything.
+    /// Returns the number of lines so far, which is 0 until the program shows any progress.
     pub fn lines(&mut self) -> io::Result<u64> {
         match self {
             Delivered::Output { path, file, lines } => {

@@ -37,7 +37,7 @@ pub fn run(options: &Options, play: DiagnoseOptions, report: &mut Report) -> io:
     report.add(confusion(&matrix))
 }
 
-/// Returns the precision and the recall of each cause.
+/// Returns the counts and the F1 score of each cause.
 fn figures(matrix: &Matrix) -> Table {
     let columns = ["cause", "right", "missed", "false alarms", "F1"];
     let mut table = Table::new("diagnose", "Causes injected into agents", &columns);

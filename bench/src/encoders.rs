@@ -60,7 +60,8 @@ pub fn run(report: &mut Report) -> io::Result<()> {
     report.add(table)
 }
 
-/// Measures encoders of the same values; the first encoder is the agent's. All encoders must agree.
+/// Measures encoders of the same values; the first encoder is the agent's. All encoders must write
+/// the same text.
 fn row(table: &mut Table, name: &'static str, encoders: [Encoder<'_>; 3]) -> io::Result<()> {
     progress(&format!("encoders: {name}"));
     let mut texts = Vec::new();

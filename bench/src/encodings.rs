@@ -36,7 +36,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         progress(&format!("encodings: {load}"));
         let series = series(values);
         let metrics: Vec<Metric<'_>> = series.iter().map(Series::metric).collect();
-        // Add encoders of further formats to this list.
+        // Add encoders of additional formats to this list.
         let encoders: [(&str, Encode<'_>); 2] =
             [("json", Box::new(|out| json(&series, out))), ("msgpack", msgpack(&metrics))];
         for (name, encode) in encoders {
@@ -93,7 +93,7 @@ impl Series {
     }
 }
 
-/// Creates series whose tags have `values` values for each key.
+/// Creates series in whose tags each key has up to `values` distinct values.
 fn series(values: u64) -> Vec<Series> {
     let mut random = Rng::with_seed(5);
     let mut one = |_| {

@@ -14,7 +14,7 @@ const BODY_BYTES_MAX: usize = 256 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A server on a loopback port. Each of its threads ends with its connection.
+/// A server on a loopback port. Each connection has a thread, which ends with the connection.
 pub struct Endpoint {
     /// Address of the server.
     pub address: SocketAddr,

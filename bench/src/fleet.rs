@@ -39,8 +39,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Name of the agent's thread that commits checkpoints.
 const CHECKPOINTS: &str = "checkpoint";
-/// Maximum number of files that the load keeps open. With more files each append opens its file,
-/// like a program that rarely logs.
+/// Maximum number of files that the load keeps open. With more files, each append opens its file,
+/// as a program does that rarely logs.
 const OPEN_FILES_MAX: usize = 500;
 
 /// Describes how files are written.
@@ -60,7 +60,7 @@ struct Load {
 /// The results of one load.
 struct Measured {
     cpu_percent: f64,
-    /// CPU time of the thread that commits checkpoints, in percent of a core.
+    /// CPU time of the thread that commits checkpoints, in percent of the agent's CPU time.
     checkpoint_percent: f64,
     rss_mb: f64,
     /// Delays of the lines, sorted; empty if the sink is not a file.
@@ -82,8 +82,8 @@ impl Load {
         })
     }
 
-    /// Returns the number of lines, with one line per file at the start, which gives the file a
-    /// head to be identified by.
+    /// Returns the number of lines. This includes one line per file at the start, by which the
+    /// agent identifies the file.
     fn lines_total(self) -> u64 {
         (self.files + self.appends_per_s * self.seconds * self.lines_per_append) as u64
     }
@@ -181,7 +181,7 @@ fn create_files(folder: &Path, load: Load, clock: Instant) -> io::Result<Vec<Pat
     (0..load.files).map(create).collect()
 }
 
-/// Returns lines that contain a number and their write time, in ns of `clock`.
+/// Returns lines that contain a number and their write time, in ns since `clock`.
 fn lines(load: Load, count: usize, number: usize, clock: Instant) -> Vec<u8> {
     let now_ns = clock.elapsed().as_nanos() as u64;
     let mut text = Vec::with_capacity(count * load.line_bytes);
@@ -220,8 +220,8 @@ fn sleep_until(time: Instant) {
     thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
-/// Waits until all lines are in the output, or until the time limit. With a sink other than a file
-/// it waits for the whole time.
+/// Waits until all lines are in the output, or until the time limit. If the sink is not a file, the
+/// function waits for two seconds.
 fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     let start = Instant::now();
     let wait = if output.exists() { DRAIN_MAX } else { Duration::from_secs(2) };
@@ -231,7 +231,7 @@ fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
 }
 
 /// Follows the output until `stop` and returns the delays of its lines in ms, sorted. Lines that
-/// were written before the agent started are left out.
+/// were written before the load started are left out.
 fn tail(
     output: &Path,
     clock: Instant,

@@ -14,7 +14,7 @@ use std::io;
 
 const TEXT_BYTES: usize = 64 << 20;
 const BLOCK_BYTES: usize = 256 << 10;
-/// Maximum number of events per call, more than a block can have.
+/// Maximum number of events per call, more than a block can contain.
 const ROWS_MAX: usize = 1 << 16;
 /// Minimum speed of a decoder, relative to the decoding alone.
 const TARGET_RATIO: f64 = 0.7;
@@ -139,7 +139,7 @@ fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     events
 }
 
-/// Does only the minimum of work.
+/// Does only the minimum of work, without the framer.
 fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
     let mut positions = Vec::new();
     for block in text.chunks(BLOCK_BYTES) {

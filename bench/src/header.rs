@@ -55,7 +55,7 @@ const KEYS: &[&str] = &[
     "target_scenarios",
     "target_mb_per_s",
 ];
-/// Keys at the top of the part of a peer.
+/// Keys at the top of a peer's part.
 const PEER_KEYS: &[&str] = &["peer", "title", "run", "until", "env", "version", "counted"];
 
 /// A configuration with its instructions for the benchmark.

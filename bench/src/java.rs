@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Threads that record concurrently.
+/// Numbers of threads that record concurrently.
 const THREADS: [usize; 2] = [1, 2];
 
 /// Kinds of calls, each with its benchmark and the benchmark of the other client.
@@ -93,7 +93,7 @@ fn label(call: &str, threads: usize) -> String {
     format!("{} {threads}", call.split(' ').next_back().unwrap_or(call))
 }
 
-/// Returns the time of a benchmark, or NaN if it was not measured; NaN has no target.
+/// Returns the time of a benchmark, or NaN if it was not measured. NaN is not plotted.
 fn ns(costs: &BTreeMap<String, Cost>, benchmark: &str) -> f64 {
     costs.get(benchmark).map_or(f64::NAN, |cost| cost.ns)
 }

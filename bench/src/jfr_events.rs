@@ -1,6 +1,6 @@
-//! Repeats a published experiment on the JDKs of the host: JFR events around writes to a socket. It
-//! measures the cost of the JDK's event, the cost of our events by the way they find their data,
-//! and the cost of the recorder at the start of a JVM.
+//! Repeats a published experiment on the JDKs of the host: JFR events around writes to a socket.
+//! The experiment measures the cost of the JDK's event, the cost of our events by the way they find
+//! their data, and the cost of the recorder at the start of a JVM.
 
 mod cases;
 mod jmh;
@@ -23,7 +23,8 @@ const ON: &str = "JDK_ON";
 /// Sizes of the writes in bytes.
 const SIZES: [usize; 5] = [1, 64, 1 << 10, 16 << 10, 64 << 10];
 
-/// Number of JVMs per case. The cases alternate, as the speed of a host changes within minutes.
+/// Number of JVMs per case. The cases alternate, because the speed of a host changes within
+/// minutes.
 const ROUNDS: usize = 5;
 
 /// The benchmarks with their dependencies.
@@ -102,7 +103,7 @@ fn java(jdk: &Jdk) -> PathBuf {
     jdk.home.join("bin/java")
 }
 
-/// Describes the setting of the measurement.
+/// Describes how the measurement was done.
 fn setting(is_quick: bool, jdks: &[Jdk]) -> String {
     let times = match is_quick {
         true => {

@@ -355,7 +355,7 @@ impl Options {
         Input::weblog(scratch, self.input_mb.unwrap_or(INPUT_MB) * 1_000_000, 1)
     }
 
-    /// Returns the cores of a program; a program with a single core gets the first.
+    /// Returns the cores of a program. A program with a single core uses the first.
     fn cores(&self) -> [usize; 2] {
         [self.core, self.load_core]
     }

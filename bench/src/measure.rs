@@ -51,22 +51,24 @@ impl Samples {
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// Returns the median, or the lower median for an even number of values. NaN without values.
+    /// Returns the median, or the lower median for an even number of values. Returns NaN if there
+    /// are no values.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// Returns the minimum. NaN without values.
+    /// Returns the minimum, or NaN if there are no values.
     pub fn min(&self) -> f64 {
         self.quantile(0.0)
     }
 
-    /// Returns the maximum. NaN without values.
+    /// Returns the maximum, or NaN if there are no values.
     pub fn max(&self) -> f64 {
         self.quantile(1.0)
     }
 
-    /// Returns the value at `quantile` (0 to 1) of the sorted values.
+    /// Returns the value at `quantile` (0 to 1) of the sorted values, or NaN if there are no
+    /// values.
     pub fn quantile(&self, quantile: f64) -> f64 {
         sorted_quantile(&self.0, quantile).unwrap_or(f64::NAN)
     }
@@ -77,8 +79,8 @@ pub fn sorted_quantile<T: Copy>(sorted: &[T], quantile: f64) -> Option<T> {
     sorted.get((sorted.len().checked_sub(1)? as f64 * quantile) as usize).copied()
 }
 
-/// Reports the current step on standard error: on a terminal in one line that is overwritten,
-/// otherwise in occasional lines.
+/// Reports the current step on standard error: on a terminal as a line that is overwritten;
+/// otherwise as lines, but not more often than every few seconds.
 pub fn progress(what: &str) {
     static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
     let mut err = io::stderr().lock();

@@ -105,7 +105,7 @@ fn measure(
         Ok::<_, io::Error>((watched?, sent?))
     })?;
     let group_peak_bytes = group.as_ref().map(Group::peak_bytes).transpose()?;
-    // Kills the agent, because the stuck sink would keep it from ending.
+    // Kills the agent, because the stuck sink would prevent it from exiting.
     drop(program);
     Ok(Run { name, limit_bytes: limit_bytes(scenario)?, group_peak_bytes, written, watched })
 }
@@ -147,7 +147,7 @@ impl Run {
         self.watched.peak_bytes as f64 / self.limit_bytes as f64
     }
 
-    /// Returns the rows of the table.
+    /// Returns the name and the value of each figure in the table.
     fn figures(&self) -> Vec<(&'static str, String)> {
         let mib = |bytes: u64| format!("{:.0}", bytes as f64 / MIB);
         let watched = &self.watched;
@@ -190,8 +190,8 @@ impl Run {
 }
 
 impl Sample {
-    /// Returns the resident memory outside the heap of the JVM. Committed pages that were never
-    /// written are not resident.
+    /// Returns an estimate of the resident memory outside the JVM's heap. The estimate is too low
+    /// if pages of the heap are committed but not resident, because they were never written.
     fn rest_bytes(&self) -> u64 {
         self.resident_bytes.saturating_sub(self.heap_committed_bytes)
     }

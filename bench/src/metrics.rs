@@ -46,7 +46,8 @@ const BUFFER_BYTES: usize = 8 << 20;
 /// Default number of repetitions.
 const REPETITIONS: usize = 3;
 
-/// Measures the scenarios in `names`, or all scenarios, and then tags and the store separately.
+/// Measures the scenarios in `names`. If `names` is empty, measures tags and the store separately,
+/// and then all scenarios.
 pub fn run(
     options: &Options,
     names: &[String],
@@ -83,7 +84,7 @@ pub fn run(
     report.add(targets)
 }
 
-/// Measures plain scenarios and returns their targets.
+/// Measures the scenarios that have no `part`, and returns their targets.
 fn udp(
     options: &Options,
     scenarios: &[Header],

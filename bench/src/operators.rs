@@ -32,7 +32,7 @@ pub struct Jdk {
 }
 
 impl Jdk {
-    /// Returns the host's suitable JDKs, oldest first.
+    /// Returns the host's suitable JDKs, one per version, oldest first.
     pub fn all() -> io::Result<Vec<Jdk>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(HOMES)? {

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::thread;
 
-/// Number of loads counted in parallel. The counts do not depend on it.
+/// Number of loads counted in parallel. The counts do not depend on this number.
 const AT_A_TIME: usize = 2;
 
 /// Scanner kernel that the CPU selects under Valgrind, which has no AVX-512 on any host.
@@ -26,7 +26,8 @@ pub struct Measured {
 /// Counts the loads with these names.
 ///
 /// # Errors
-/// Fails if Callgrind cannot be started, if a load fails, or if the CPU of this host has no AVX2.
+/// Returns an error if Callgrind cannot be started, if a load fails, or if the CPU of this host has
+/// no AVX2.
 pub fn count(names: &[&str]) -> Result<Vec<(String, Measured)>, String> {
     let waiting = Mutex::new(names.iter().enumerate().rev().collect::<Vec<_>>());
     let done = Mutex::new(Vec::new());
@@ -55,7 +56,7 @@ fn count_one(name: &str) -> Result<Measured, String> {
 }
 
 /// Returns the command that runs a load with an empty environment, in `/`, and at fixed addresses.
-/// Environment and folder lie on the stack and would change the counts.
+/// The environment and the name of the folder are on the stack and would change the counts.
 fn command(program: &Path, name: &str) -> Command {
     let mut command = Command::new("setarch");
     command.args(["--addr-no-randomize", "valgrind", "--tool=callgrind"]);

@@ -4,9 +4,9 @@ use crate::callgrind::Measured;
 use crate::record::Record;
 use std::fmt::{self, Display, Formatter};
 
-/// Percent by which a count may differ from the recorded count. The same source always gives the
-/// same count; the tolerance is for code that the compiler generates differently after changes
-/// elsewhere.
+/// Difference in percent from which a count no longer matches the recorded count. The same source
+/// always gives the same count; the tolerance is for code that the compiler generates differently
+/// after changes elsewhere.
 const PERCENT_MAX: f64 = 2.0;
 
 /// Measured and recorded counts.
@@ -24,18 +24,18 @@ pub struct Comparison<'a> {
 /// Result of the comparison for one load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
-    /// The difference in percent, within the limit.
+    /// The load matches. Its count differs by this percentage.
     Same(f64),
-    /// The load costs more, by this percentage.
+    /// The load costs too much, by this percentage.
     More(f64),
-    /// The load costs less, by this percentage.
+    /// The load costs clearly less, by this percentage.
     Less(f64),
     /// The load has no recorded count.
     New,
 }
 
 impl Comparison<'_> {
-    /// Returns whether no load fails and the versions match or may differ.
+    /// Returns whether no load fails, and the versions match or are allowed to differ.
     pub fn passes(&self) -> bool {
         self.failed() == 0 && (self.other_versions.is_empty() || !self.is_strict)
     }
@@ -50,8 +50,9 @@ impl Comparison<'_> {
                 .count()
     }
 
-    /// Returns whether a verdict is an error. With other versions a count says nothing about the
-    /// source and does not fail, so that a developer with another compiler can continue.
+    /// Returns whether a verdict is an error. With other versions, a higher count says nothing
+    /// about the source and is not an error, so that a developer with another compiler can
+    /// continue.
     fn fails(&self, verdict: Verdict) -> bool {
         match verdict {
             Verdict::More(_) => self.other_versions.is_empty(),
@@ -70,7 +71,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns recorded names without a load.
+    /// Returns the names of recorded counts for which there is no load.
     fn unused(&self) -> impl Iterator<Item = &String> {
         let is_load = |name: &String| self.measured.iter().any(|(load, _)| load == name);
         self.recorded.counts.keys().filter(move |name| !is_load(name))
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use crate::versions::Versions;
 
-    /// Compares a count with 1,000; returns whether the comparison passes, and the printed text.
+    /// Compares a count with 1,000. Returns whether the comparison passes, and the printed text.
     fn compared(instructions: u64, other: &[&str], is_strict: bool) -> (bool, String) {
         let versions = Versions { rustc: "r".into(), valgrind: "v".into(), glibc: "g".into() };
         let counts = [("nginx".to_owned(), 1000)].into();

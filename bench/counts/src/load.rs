@@ -35,11 +35,11 @@ fn counted_pass(load: &mut Load) -> u64 {
 /// scanners.
 ///
 /// The first pass is not counted: it allocates, and selects kernels. The load runs on a separate
-/// thread, whose stack has the same address with any environment of the process: hash tables derive
-/// their seeds from such addresses.
+/// thread, whose stack has the same address with any environment of the process: this matters
+/// because hash tables derive their seeds from such addresses.
 ///
 /// # Errors
-/// Fails if the load panics.
+/// Returns an error if the load panics.
 pub fn run(name: &str, create: Create) -> Result<(), String> {
     let run = move || {
         let mut load = create();

@@ -39,7 +39,7 @@ pub fn names() -> Vec<&'static str> {
 /// Finds a load by its name.
 ///
 /// # Errors
-/// Fails if there is no such load.
+/// Returns an error if there is no such load.
 pub fn find(name: &str) -> Result<Create, String> {
     let found = ALL.iter().find(|(known, _)| *known == name).map(|(_, create)| *create);
     found.ok_or_else(|| format!("there is no load {name}"))

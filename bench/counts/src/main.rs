@@ -1,5 +1,5 @@
 //! Counts the instructions of the data path under Callgrind and compares them with recorded counts.
-//! On a shared host, times say nothing about a change, but instructions do.
+//! On a shared host, measured times do not show the effect of a change, but instruction counts do.
 //!
 //! This package is separate from `bench` because it must compile in seconds: it depends only on the
 //! crates that it measures, and on no crate that uses a network or a JVM.
@@ -7,7 +7,7 @@
 //! ```text
 //! millstream-counts                    counts every load, and compares
 //! millstream-counts --accept [NAME]... records the counts of these loads, or of all
-//! millstream-counts run NAME           runs one load; what Callgrind is started with
+//! millstream-counts run NAME           runs one load; Callgrind is started with this command
 //! ```
 
 #![forbid(unsafe_code)]
@@ -54,7 +54,7 @@ fn run(name: &str) -> Result<(), String> {
     load::run(name, loads::find(name)?)
 }
 
-/// Counts all loads and returns whether each is within its recorded count.
+/// Counts all loads, and returns whether the comparison with the recorded counts passes.
 fn check() -> Result<bool, String> {
     let recorded = Record::read(Path::new(RECORDED))?;
     let measured = callgrind::count(&loads::names())?;

@@ -25,7 +25,7 @@ impl Record {
     /// Reads the table.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, or if a line is not `name: value`.
+    /// Returns an error if the file cannot be read, or if its content is invalid.
     pub fn read(path: &Path) -> Result<Record, String> {
         let name = path.display();
         let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
@@ -35,7 +35,7 @@ impl Record {
     /// Writes the table.
     ///
     /// # Errors
-    /// Fails if the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         fs::write(path, self.text()).map_err(|error| format!("{}: {error}", path.display()))
     }

@@ -9,7 +9,7 @@ pub struct Versions {
     pub rustc: String,
     /// Version of the counter, which also determines the CPU that programs see.
     pub valgrind: String,
-    /// Version of the C library, which has the allocator and copies memory.
+    /// Version of the C library, which contains the allocator and the functions that copy memory.
     pub glibc: String,
 }
 
@@ -17,7 +17,7 @@ impl Versions {
     /// Finds the versions on this host.
     ///
     /// # Errors
-    /// Fails if a program is missing.
+    /// Returns an error if a program cannot be run.
     pub fn find() -> Result<Versions, String> {
         Ok(Versions {
             rustc: first_line("rustc", "--version")?,

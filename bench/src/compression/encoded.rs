@@ -12,7 +12,7 @@ use millstream_encodings::prometheus::{
 const TIME_MS: i64 = 1_795_339_810_000;
 const INTERVAL_S: f64 = 10.0;
 const HOST: &str = "web-017";
-/// Number of metrics per msgpack block, and between two checks of the size.
+/// Minimum number of metrics per msgpack block, except for the last block.
 const BLOCK: usize = 2000;
 
 /// Encodes about `bytes` of metrics as msgpack; returns the bytes and the number of metrics.

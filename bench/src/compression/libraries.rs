@@ -52,7 +52,7 @@ pub const METHODS: &[Method] = &[
 /// Method that the others are compared with: plain zlib at its default level.
 pub const PLAIN: Method = Method::PlainZlib(6);
 
-/// Compresses one buffer per call, independently of the buffers before.
+/// Compresses one buffer per call, independently of earlier buffers.
 pub type Work = Box<dyn FnMut(&Bytes) -> io::Result<Vec<u8>>>;
 
 impl Method {
@@ -79,7 +79,8 @@ impl Method {
         }
     }
 
-    /// Creates the compressor, which keeps the library's reusable state between buffers.
+    /// Creates the compressor. It keeps the library's state between buffers if the library can
+    /// reuse it.
     pub fn start(self) -> io::Result<Work> {
         Ok(match self {
             Method::Agent(algorithm, level) => {

@@ -1,4 +1,4 @@
-//! Typical user data: metrics of the hosts of a web shop, and access lines. The data is the same in
+//! Typical user data: metrics of a web shop's hosts, and access lines. The data is the same in
 //! every run.
 
 use crate::texts;

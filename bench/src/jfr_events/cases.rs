@@ -64,7 +64,7 @@ const STEPS: [(&str, &str, &str); 21] = [
     ("stack of an event per thread", "REUSED_CACHED_NO_STACK", "REUSED_CACHED"),
 ];
 
-/// Cases with short labels, with and without the stack.
+/// Cases of the plots: a short label, the case with the stack, and the case without the stack.
 const PLOTTED: [(&str, &str, &str); 9] = [
     ("off", OFF, OFF),
     ("JDK", ON, "JDK_ON_NO_STACK"),

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const SHOWN_LINES: usize = 20;
 
 /// Number of warm-up iterations in a quick run. They take more than a second: JFR allocates when it
-/// first writes its metadata, and these bytes must not be in one of the few iterations.
+/// first writes its metadata, and these bytes must not be in one of the few measured iterations.
 const QUICK_WARM_UPS: &str = "12";
 
 /// Costs by case and by size of the write in bytes.
@@ -41,7 +41,7 @@ impl Cost {
         self.ns.iter().sum::<f64>() / self.ns.len() as f64
     }
 
-    /// Returns half of the 99.9% confidence interval in ns.
+    /// Returns half of the width of the 99.9% confidence interval, in ns.
     pub fn error_ns(&self) -> f64 {
         let (mean, count) = (self.mean_ns(), self.ns.len() as f64);
         let squares = self.ns.iter().map(|ns| (ns - mean).powi(2)).sum::<f64>();
@@ -100,7 +100,7 @@ impl Jmh<'_> {
         }
     }
 
-    /// Measures `cases` with `sizes`, each in one JVM.
+    /// Measures each of the `cases` with each of the `sizes`, in a separate JVM.
     pub fn measure(&self, cases: &[String], sizes: &[usize]) -> io::Result<Costs> {
         let results = self.temporary.join("jmh.json");
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
@@ -164,7 +164,7 @@ fn read(json: &str) -> io::Result<Costs> {
     costs.collect()
 }
 
-/// Returns the values of the single iterations.
+/// Returns the values of the individual iterations.
 fn raw(metric: &Value) -> impl Iterator<Item = f64> {
     let jvms = metric["rawData"].as_array().into_iter().flatten().filter_map(Value::as_array);
     jvms.flatten().filter_map(Value::as_f64)

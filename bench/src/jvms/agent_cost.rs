@@ -45,7 +45,7 @@ sinks: { out: { type: blackhole, inputs: [jvms] } }
 #[derive(Default)]
 struct Service {
     per_cpu_second: Samples,
-    /// Loss of throughput in percent, relative to the run without the agent in the same round.
+    /// Loss of throughput in percent, relative to the run of the service alone in the same round.
     loss: Samples,
     heap: Samples,
 }

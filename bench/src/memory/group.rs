@@ -18,7 +18,7 @@ impl Group {
     /// Creates a group with a limit.
     ///
     /// # Errors
-    /// Fails if the process may not create a group.
+    /// Returns an error if the process is not allowed to create a group.
     pub fn new(limit_bytes: u64) -> io::Result<Group> {
         let (parent, limit, peak) = match Path::new(VERSION_1).is_dir() {
             true => (VERSION_1, "memory.limit_in_bytes", "memory.max_usage_in_bytes"),

@@ -87,7 +87,8 @@ pub fn stuck_server() -> io::Result<SocketAddr> {
 }
 
 /// Sends until `stop` and returns the number of lines of the other pipeline. With `turn`, the
-/// operator and the rest get their loads alternately, for this long.
+/// operator and the rest of the agent get their loads alternately, each for this long. The other
+/// pipeline always gets its lines.
 pub fn send(places: &Places, turn: Option<Duration>, stop: &AtomicBool) -> io::Result<u64> {
     let open = |path: &Path| File::options().append(true).open(path);
     let mut other = open(&places.other)?;

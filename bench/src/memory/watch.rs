@@ -62,14 +62,14 @@ impl Watched {
 /// Watches the agent with this `data_dir` for `time`.
 ///
 /// # Errors
-/// Fails if the agent ends, for example because the kernel kills it.
+/// Returns an error if the agent ends, for example because the kernel kills it.
 pub fn watch(program: &Program, data_dir: &Path, time: Duration) -> io::Result<Watched> {
     let begin = Instant::now();
     let governor_before = program.thread_cpu_seconds(GOVERNOR)?;
     let (mut samples, mut metrics) = (Vec::new(), String::new());
     while begin.elapsed() < time {
         program.stays_for(INTERVAL)?;
-        // Without an answer the previous metrics remain valid.
+        // Without a response, the previous metrics are used again.
         metrics = page(data_dir, "/metrics").unwrap_or(metrics);
         let rules = page(data_dir, "/api/rules").unwrap_or_default();
         samples.push(Sample {

@@ -105,7 +105,7 @@ impl Limit {
 }
 
 impl Running {
-    /// Ends the loop shortly after the last received datagram.
+    /// Gives the loop time to receive the last datagrams, and ends it.
     pub fn finish(self) -> io::Result<Done> {
         std::thread::sleep(LOOK);
         self.stop.store(true, Ordering::Relaxed);
@@ -113,8 +113,8 @@ impl Running {
     }
 }
 
-/// Waits for the first datagram and takes all available datagrams. Returns 0 if nothing arrives for
-/// a while.
+/// Waits for the first datagram, and receives it and all others that are available, up to
+/// [`BATCH`]. Returns 0 if nothing arrives for a while.
 fn receive_some(socket: &UdpSocket, headers: &mut [libc::mmsghdr; BATCH]) -> io::Result<usize> {
     let flags = libc::MSG_WAITFORONE;
     let (fd, most) = (socket.as_raw_fd(), BATCH as libc::c_uint);

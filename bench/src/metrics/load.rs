@@ -1,6 +1,6 @@
-//! Datagrams of DogStatsD lines, made before they are sent. All lines have the same length, and so
-//! have all datagrams. A counter is always 1, so that the sum of the emitted counters is the number
-//! of received counters.
+//! Datagrams of DogStatsD lines, created before they are sent. All lines have the same length, and
+//! so do all datagrams. A counter is always 1, so that the sum of the emitted counters is the
+//! number of received counters.
 
 use fastrand::Rng;
 
@@ -57,7 +57,7 @@ impl Content {
         self.gauges && series % 2 == 1
     }
 
-    /// Writes a line of one series: five tags with keys of 6 bytes and values of 12 bytes.
+    /// Returns a line of one series: five tags with keys of 6 bytes and values of 12 bytes.
     fn line(self, series: usize) -> Vec<u8> {
         let mut tags = [
             format!("region:eu-central-{:02}", series % 3),
@@ -113,7 +113,7 @@ impl Datagrams {
     }
 }
 
-/// Returns the series in a random order, each once before any is repeated.
+/// A random order of the series, in which each occurs once before any is repeated.
 struct Order {
     series: Vec<usize>,
     at: usize,

@@ -13,7 +13,7 @@ use std::io;
 
 /// Datagrams per second, each with one point.
 const RATES: [u32; 4] = [48_000, 75_000, 120_000, 150_000];
-/// Datagrams per second that are rare enough for probes to arrive alone.
+/// Datagrams per second, so few that probes arrive alone.
 const LONE: f64 = 1.0;
 const MERGE: [&str; 2] = ["true", "false"];
 const COLUMNS: &[&str] = &[
@@ -94,7 +94,8 @@ fn once(
     bench.run(&subject, scenario.text("counted"), &variables, &load)
 }
 
-/// Measures the delays of a probe that sends one datagram per millisecond, without any other load.
+/// Measures the delays of a probe that sends one datagram per millisecond, almost without any other
+/// load.
 fn delays(
     options: &Options,
     scenario: &Header,

@@ -10,7 +10,7 @@ pub struct Pace {
     per_s: f64,
     /// Minimum number of datagrams per call.
     burst: usize,
-    /// Time at which the first datagram was due, moved by the skipped datagrams.
+    /// Time at which the first datagram was due, moved by the time of the skipped datagrams.
     origin_s: f64,
     sent: u64,
 }
@@ -23,7 +23,7 @@ impl Pace {
         Pace { per_s, burst: burst.max(1), origin_s: 0.0, sent: 0 }
     }
 
-    /// Returns how many datagrams may be sent at `now_s`.
+    /// Returns how many datagrams are due at `now_s`.
     pub fn due(&mut self, now_s: f64) -> usize {
         if self.per_s.is_infinite() {
             return usize::MAX;

@@ -1,5 +1,5 @@
-//! Measures how long a datagram waits until the receiver reads it, on the sender's side: on a Unix
-//! socket the kernel charges a datagram to its sender until it is received.
+//! Measures, on the sender's side, how long a datagram waits until the receiver reads it: on a Unix
+//! socket, the kernel charges a datagram to its sender until it is received.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -22,7 +22,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Creates a probe that sends to the socket at `path`, from `start_s` on.
+    /// Creates a probe that sends to the socket at `path`, starting at `start_s`.
     pub fn new(path: &Path, start_s: f64) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
@@ -41,7 +41,7 @@ impl Probe {
     }
 
     /// Checks whether the last datagram was received, and sends the next one. `now` reads the
-    /// clock: the time between the call and the kernel's response counts.
+    /// clock: a measured time includes the system calls.
     pub fn step(&mut self, now: impl Fn() -> f64) -> io::Result<()> {
         if let Some(sent_s) = self.sent_s {
             if self.unread_bytes()? > 0 {

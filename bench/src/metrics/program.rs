@@ -12,7 +12,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Time limit for a program to open its socket, and to process what it has received.
+/// Time limits for a program to open its socket, and to process what it has received.
 const START_MAX: Duration = Duration::from_secs(10);
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Idle time after the start.
@@ -63,7 +63,7 @@ impl Measured {
     }
 }
 
-/// Cores of the programs and the loads.
+/// Cores of the programs and the loads, and the folder for their files.
 pub struct Bench<'a> {
     pub scratch: &'a Scratch,
     /// Core of the program.
@@ -153,7 +153,8 @@ pub fn await_socket(program: &Program, port: u16) -> io::Result<()> {
     program.stays_for(SETTLE)
 }
 
-/// Waits until the socket is empty and the program is idle; returns the CPU seconds until then.
+/// Waits until the socket is empty and the program is idle, or until a time limit. Returns the
+/// program's CPU seconds until then.
 pub fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
     let start = Instant::now();
     let mut before = program.cpu_seconds()?;
@@ -179,7 +180,7 @@ pub fn memory_bytes(pid: u32) -> io::Result<[u64; 2]> {
 fn switches(pid: u32) -> io::Result<u64> {
     let mut switches = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end between the two reads.
+        // A thread can end between the two reads.
         let text = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
         switches += number_of(&text, "voluntary_ctxt_switches:")
             + number_of(&text, "nonvoluntary_ctxt_switches:");
@@ -203,8 +204,8 @@ mod tests {
         assert!(rss > 1 << 20 && peak >= rss, "{rss} {peak}");
     }
 
-    /// Uses a process with one thread: where threads end, as in other tests of this process, the
-    /// sum may shrink.
+    /// Uses a process with one thread. In the process of the test, threads of other tests end,
+    /// which reduces the sum.
     #[test]
     fn the_kernel_counts_the_context_switches_of_a_process() {
         let mut shell = Command::new("sh");

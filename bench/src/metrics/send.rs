@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 /// Maximum bytes and datagrams that the kernel splits from one buffer.
 const SEGMENTS_BYTES: usize = 65_000;
 const SEGMENTS: usize = 64;
-/// Limit in seconds below which the sender polls the clock instead of sleeping.
+/// Remaining time in seconds below which the sender polls the clock instead of sleeping.
 const SPIN_S: f64 = 0.000_1;
 
 /// A load.
@@ -338,7 +338,7 @@ mod tests {
         let sending = std::thread::spawn(move || load.send().unwrap());
         let (mut datagrams, mut counters, mut block) = (0, 0, [0; 9000]);
         loop {
-            // On a busy host the sender may pause for longer than the timeout.
+            // On a busy host, the sender might pause for longer than the timeout.
             let has_sent = sending.is_finished();
             match receiver.recv(&mut block) {
                 Ok(len) => {

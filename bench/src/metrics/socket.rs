@@ -16,7 +16,7 @@ pub struct Row {
     inode: u64,
 }
 
-/// Returns the row of the socket that is bound to `port`, or `None`.
+/// Returns the row of the socket that is bound to `port`; `None` if there is no such socket.
 pub fn row(port: u16) -> io::Result<Option<Row>> {
     let text = fs::read_to_string("/proc/net/udp")? + &fs::read_to_string("/proc/net/udp6")?;
     Ok(text.lines().find_map(|line| parse(line, port)))

@@ -8,13 +8,13 @@ use millstream_compression::{Algorithm, Compressor};
 use std::hint::black_box;
 use std::io;
 
-/// Number of requests, and CPU seconds of plain loops over them.
+/// Requests, and CPU seconds of the minimum of work on their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Least {
     pub requests: usize,
     pub plain_bytes: usize,
     pub sent_bytes: usize,
-    /// CPU seconds to copy the compressed bytes.
+    /// CPU seconds to copy the decompressed bytes.
     pub copy_seconds: f64,
     /// CPU seconds of the compressor alone, to compress the bytes again.
     pub compress_seconds: f64,

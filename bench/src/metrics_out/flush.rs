@@ -33,14 +33,14 @@ const COLUMNS: &[&str] = &[
     "MB sent",
     "peak RSS MB",
 ];
-/// Number of flushes per scenario. The first flush creates the state of each series, later flushes
-/// find it.
+/// Number of flushes per scenario. The first flush creates the state of each series; later flushes
+/// use it.
 const FLUSHES: usize = 2;
 /// Period between flushes in seconds.
 const PERIOD_S: f64 = 10.0;
 /// Time to wait for the last batch, because a batch that is not full is held for a second.
 const HOLD: Duration = Duration::from_millis(1500);
-/// Time in the period by which the load must be over.
+/// Seconds since the start of a period by which the load must have ended.
 const LOAD_MAX_S: f64 = 9.0;
 /// Location of the agent's count of delivered series.
 const SENT: &str = "http://127.0.0.1:${BENCH_PORT}/metrics millstream_component_sent_events_total{component_id=\"out\"*} #";
@@ -206,7 +206,8 @@ fn table(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Table> {
     Ok(table)
 }
 
-/// Adds a row of bytes per series: uncompressed, and compressed request by request.
+/// Returns the bytes per series: uncompressed, and compressed request by request. Returns `None` if
+/// there are no requests.
 fn sizes_of(scenario: &Header, flush: &Flush) -> io::Result<Option<(String, Vec<f64>)>> {
     if flush.bodies.is_empty() {
         return Ok(None);

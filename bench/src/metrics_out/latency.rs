@@ -1,4 +1,4 @@
-//! Measures logs over HTTP to an endpoint that answers late, compared with the round trips of full
+//! Measures logs over HTTP to an endpoint that responds late, compared with the round trips of full
 //! requests.
 
 use crate::Options;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
-/// Last values of the series by name.
+/// Last value of each series, by its encoded labels.
 #[derive(Default)]
 pub struct Series(HashMap<Vec<u8>, Sample>);
 

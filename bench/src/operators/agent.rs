@@ -135,7 +135,7 @@ impl<'a> Side<'a> {
         Program::start(&subject, &variables, &[options.core])
     }
 
-    /// Returns the side that `self` is compared with.
+    /// Returns the side that `self` is compared with, if any.
     fn other<'s>(&self, all: &'s [Side<'a>]) -> Option<&'s Side<'a>> {
         let is_other = |side: &&Side<'_>| {
             let is_same_java = side.jdk.is_none() || side.java() == self.java();

@@ -1,4 +1,5 @@
-//! Calls into Java from a process of the benchmark, which ends with its JVM.
+//! Measures calls into Java in a separate process of the benchmark, because a process can have only
+//! one JVM.
 
 use super::batch::Batch;
 use crate::measure::thread_cpu_seconds;
@@ -229,7 +230,7 @@ fn calls(jvm: &Java) -> io::Result<()> {
             let (begin, wall) = (process_cpu_seconds(), Instant::now());
             let calls = repeat(MEASURED, || made.call(&operator))?;
             // With another process, wall time is measured, because the CPU time of this process
-            // does not include the other one. A single thread calls and waits.
+            // does not include that of the JVM's process. A single thread calls and waits.
             let seconds = match is_inside {
                 true => process_cpu_seconds() - begin,
                 false => wall.elapsed().as_secs_f64(),
@@ -240,7 +241,7 @@ fn calls(jvm: &Java) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the time that a byte takes to a thread and back.
+/// Returns the CPU time in ns that a byte takes to a thread and back.
 fn socket_ns() -> io::Result<f64> {
     const BYTES: u32 = 200_000;
     let (mut own, mut other) = UnixStream::pair()?;

@@ -10,7 +10,7 @@ use millstream_parsers::{Access, AccessConfig, Fields, Input, Parser};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Maximum length of a line in bytes, as the file source has by default.
+/// Maximum length of a line in bytes, which no line reaches.
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// Time at which the batches were read, in nanoseconds since 1970.
 const READ_NS: i64 = 1_795_292_986_123_000_000;
@@ -23,7 +23,7 @@ const NGINX: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $sta
 pub struct Block {
     /// The lines.
     pub text: Vec<u8>,
-    /// The lines without their ends.
+    /// The lines without their line endings.
     pub cells: Vec<Cell>,
 }
 
@@ -69,7 +69,7 @@ pub fn access_parser() -> Access {
     Access::new(&config).expect("a format")
 }
 
-/// Makes batches of one file, as the file source does.
+/// Creates batches of one file, as the file source does.
 pub struct Reader {
     ledger: Arc<Ledger>,
     origin: Arc<Origin>,
@@ -100,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// Makes a batch of the next whole lines of the file.
+    /// Creates a batch of `text`, the next whole lines of the file.
     pub fn batch(&mut self, text: &[u8]) -> Batch {
         let permit = self.grant.try_take(text.len() as u64).expect("memory");
         let mut block = self.pool.block(text.len(), permit);

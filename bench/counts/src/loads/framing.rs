@@ -8,10 +8,10 @@ use millstream_framing::{
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Maximum number of events per call, more than a block can have.
+/// Maximum number of events per call, more than a block can contain.
 const ROWS_MAX: usize = 1 << 16;
 
-/// Frames lines with stack traces between them; each event starts with a time.
+/// Frames lines, some of which have stack traces; each event starts with a time.
 pub fn multiline() -> Load {
     let time = TimeSpec { formats: vec!["%Y-%m-%d %H:%M:%S".into()], ..TimeSpec::default() };
     let rule =

@@ -1,4 +1,5 @@
-//! Loads that acknowledge small batches: the cost of a one-line batch besides its line.
+//! Load that processes and acknowledges small batches: the cost of a one-line batch apart from its
+//! line.
 
 use crate::load::Load;
 use millstream_model::{
@@ -9,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 const BATCHES: u64 = 10_000;
-/// Number of files from which the batches come in turn.
+/// Number of files, from which batches are read in turn.
 const ORIGINS: u64 = 100;
 /// Number of payloads in flight, so that the ledger holds open ranges.
 const IN_FLIGHT: usize = 64;

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 const TASKS: usize = 1000;
-/// Number of values of each field. Each value in a line selects some of the tasks.
+/// Number of distinct values of each field. Each value belongs to one task.
 const VALUES: usize = TASKS / FIELDS.len();
 /// Maximum number of groups of a task.
 const GROUPS_MAX: usize = 1 << 20;
