@@ -18,7 +18,7 @@ use std::io;
 const TEXT_BYTES: usize = 512 << 10;
 /// Bytes per parsed block, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// CPU seconds of one sample.
+/// Minimum CPU seconds of one sample.
 const SAMPLE_SECONDS: f64 = 0.1;
 
 /// Log format of the example in the docs, with 11 fields.
@@ -57,7 +57,7 @@ fn cases() -> Vec<Case> {
         target,
     };
     let (csv, pairs) = (joined(",", false), joined(" ", true));
-    // Replaces the end of each field by a newline.
+    // Replaces the end of each field with a newline.
     let ends = |text: &[u8], end: u8| {
         text.iter().map(|byte| if *byte == end { b'\n' } else { *byte }).collect()
     };
@@ -204,7 +204,7 @@ fn find_newlines(text: &[u8]) {
     }
 }
 
-/// Measures the CPU seconds of one pass over samples of [`SAMPLE_SECONDS`].
+/// Returns the CPU seconds of one pass, measured for at least [`SAMPLE_SECONDS`].
 fn seconds(mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {

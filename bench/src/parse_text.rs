@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::io;
 
-/// Size of a parsed block, as the file source reads it.
+/// Size of a parsed block in bytes.
 const BLOCK_BYTES: usize = 512 << 10;
 /// Bytes of one sample.
 const SAMPLE_BYTES: usize = 64 << 20;

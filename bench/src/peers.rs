@@ -47,7 +47,7 @@ struct Run<'a> {
     repeated: u64,
 }
 
-/// Medians of one program in one scenario.
+/// Results of one program in one scenario, over all repetitions.
 struct Figures {
     scenario: String,
     program: String,
@@ -125,7 +125,8 @@ fn runs<'a>(options: &Options, scenario: &'a Header) -> Vec<Run<'a>> {
 }
 
 impl Bench<'_> {
-    /// Returns the scenario's input, and reuses the last input if it fits.
+    /// Returns the scenario's input. Reuses the last input if its size and its number of files are
+    /// the same.
     fn input(&mut self, scenario: &Header) -> io::Result<Rc<Input>> {
         let default = self.options.input_mb.unwrap_or(INPUT_MB);
         let mb = self.options.input_mb.map_or_else(|| scenario.count("input_mb", default), Ok)?;
@@ -139,7 +140,7 @@ impl Bench<'_> {
     }
 
     /// Runs all repetitions, alternating between the programs so that a change of the host's speed
-    /// affects all of them. A program that fails is left out from then on.
+    /// affects all of them. A program that fails is skipped in later repetitions.
     fn measure(&mut self, scenario: &Header, input: &Input, runs: &mut [Run]) -> io::Result<()> {
         let repetitions = self.options.repetitions;
         for repetition in 1..=repetitions {
@@ -156,8 +157,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs a program once over an empty input and once over the input. The broker is warmed up
-    /// first.
+    /// Runs a program once over an empty input and once over the input. A broker that has not been
+    /// started yet is warmed up first.
     fn repeat(&mut self, scenario: &Header, input: &Input, run: &mut Run) -> io::Result<()> {
         let broker = scenario.text("broker");
         if !broker.is_empty() && self.brokers.is_cold(broker) {
@@ -261,7 +262,7 @@ fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
     }
 }
 
-/// Returns the version that a command prints, in parentheses.
+/// Returns the version that a command prints, in parentheses, or an empty string.
 pub fn version(command: &str) -> String {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return String::new() };

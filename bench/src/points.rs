@@ -102,7 +102,7 @@ fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Res
     report.plot("points", &axes, &curves.collect::<Vec<_>>())
 }
 
-/// Returns whether the memory has a target. With few series the other memory dominates, and a
+/// Returns whether the memory has a target. With few series, other memory dominates, and a
 /// distribution has no target.
 fn has_target(series: usize, kind: &str) -> bool {
     kind != "distribution" && series >= 100_000
@@ -142,7 +142,7 @@ impl Figures {
     }
 }
 
-/// Points, contiguous in memory like in a buffer that was just received.
+/// Points, contiguous in memory, as in a buffer that was just received.
 struct Stream {
     bytes: Vec<u8>,
     /// Offset of each point, and the lengths of its name and of its tags.
@@ -200,7 +200,7 @@ impl Run {
     }
 
     /// Adds points of new series. Returns the seconds in total and of the longest batch; a receiver
-    /// may stall for the latter.
+    /// can stall for the duration of the latter.
     fn first(&mut self) -> (f64, f64) {
         let (mut all, mut longest) = (0.0, 0.0_f64);
         batches(self.each.points(self.kind), |batch| {
@@ -270,7 +270,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Writes the name and the tags as an application sends them.
+/// Returns the name and the tags of a series, as an application sends them.
 fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
     let name = format!("service.requests.{}", series % 50);
     let mut tags = [

@@ -1,6 +1,6 @@
-//! Measures the conversion of metric clients' messages to points. Both parsers are compared with a
-//! newline scan of the same bytes and with a parser that works byte by byte; then they run with the
-//! store.
+//! Measures the conversion of metric clients' messages to points. The parser of DogStatsD is
+//! compared with a newline scan of the same bytes and with a parser that works byte by byte. Both
+//! parsers also run with the store.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -105,7 +105,8 @@ fn counts() -> Vec<String> {
         .collect()
 }
 
-/// Returns lines of clients of every version, in random order.
+/// Returns the lines of [`lines`] as sent by different clients: some with additional fields, with
+/// several values, or without tags.
 fn mixed() -> Vec<String> {
     let mut random = Rng::with_seed(2);
     let mut lines = lines();

@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 const RUN_MAX: Duration = Duration::from_secs(300);
 /// Time without delivery after which a program counts as failed.
 const STALLED: Duration = Duration::from_secs(20);
-/// Duration of the start of a program that does not exit by itself and delivers nothing.
+/// Duration of a run over an empty input, for a program that does not exit by itself.
 const EMPTY_RUN: Duration = Duration::from_millis(1500);
 /// Interval at which the log of a running program is read.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
-/// Log message of the agent's blackhole sink.
+/// Pattern of the number of events in the log of the agent's blackhole sink.
 const TOTAL: &str = "total #";
 
 /// A program with its configuration: the agent with a scenario, or a peer.
@@ -168,7 +168,7 @@ impl Program {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let folder = thread?.path();
-            // A thread may end between the two reads.
+            // A thread can end between the two reads.
             if fs::read_to_string(folder.join("comm")).unwrap_or_default().trim() == name {
                 let times = fs::read_to_string(folder.join("schedstat"))?;
                 let running = times.split(' ').next().and_then(|time| time.parse::<u64>().ok());
@@ -178,8 +178,8 @@ impl Program {
         Ok(nanoseconds as f64 / 1e9)
     }
 
-    /// Waits until the program ends. Returns the number of events in its log, and its CPU seconds
-    /// at that time, for each time that the number has grown.
+    /// Waits until the program ends. Whenever the number of events in its log has grown, records
+    /// this number and the program's CPU seconds at that time. Returns these points.
     pub fn progress(&self) -> io::Result<Vec<(u64, f64)>> {
         let mut points = vec![(0, 0.0)];
         while !self.ends_within(PROGRESS_INTERVAL)? && self.started.elapsed() < RUN_MAX {
@@ -192,7 +192,7 @@ impl Program {
         Ok(points)
     }
 
-    /// Waits for `time`. Fails if the program exits meanwhile.
+    /// Waits for `time`. Returns an error if the program exits in the meantime.
     pub fn stays_for(&self, time: Duration) -> io::Result<()> {
         if self.ends_within(time)? { Err(self.failure("has ended too early")) } else { Ok(()) }
     }
@@ -257,7 +257,7 @@ impl Program {
     fn reap(&mut self) -> io::Result<libc::rusage> {
         let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::uninit());
         // SAFETY: `wait4` fills both variables when it returns the id of the process, and only then
-        // they are read.
+        // are they read.
         let usage = unsafe {
             if libc::wait4(self.child.id() as libc::pid_t, &mut status, 0, usage.as_mut_ptr()) < 0 {
                 return Err(io::Error::last_os_error());

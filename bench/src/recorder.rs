@@ -41,7 +41,7 @@ const SIZE_BYTES: usize = 8 << 20;
 /// Interval at which the reader empties its socket, so that a write does not wake the reader.
 const READ_PAUSE: Duration = Duration::from_micros(200);
 
-/// Name of the peer, as a configuration has it.
+/// Name of the peer, as in a configuration.
 const HOST: &str = "search.example";
 
 /// Maximum nanoseconds of an event: off, below its threshold, on.
@@ -54,9 +54,9 @@ const ON_SHARE_MAX: f64 = 0.02;
 /// A setting of the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
-    /// There is no code for events.
+    /// The loop contains no code for events.
     Without,
-    /// Nothing is recorded.
+    /// The recorder is off.
     RecorderOff,
     /// The type is off.
     EventOff,
@@ -94,7 +94,7 @@ impl Case {
         }
     }
 
-    /// Sets up the recorder of the process.
+    /// Applies this setting to the recorder of the process.
     fn set(self) {
         let mut all: AllSettings = recorder::defaults();
         let write = &mut all[EventKind::SocketWrite as usize];
@@ -135,7 +135,7 @@ impl Connection {
         send(&self.stream, bytes, SendFlags::empty()).unwrap_or(0)
     }
 
-    /// Determines the peer like a program that caches nothing.
+    /// Determines the peer as a program does that caches nothing.
     fn peer(&self) -> Subject {
         let address = self.stream.peer_addr().unwrap_or(SocketAddr::from(([0; 4], 0)));
         Subject::peer(HOST, address)
@@ -145,7 +145,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // If the reader has panicked, the socket is only no longer read.
+        // The only effect of a panic in the reader is that the socket is no longer read.
         _ = self.reader.take().map(JoinHandle::join);
     }
 }
@@ -220,7 +220,7 @@ fn measure(case: Case, connection: &Connection, work: &impl Work, times: u32) ->
     begun.elapsed().as_nanos() as f64 / f64::from(times)
 }
 
-/// Times of a case in nanoseconds, and the difference to the first case of the same round.
+/// Times of a case in nanoseconds, and the difference from the first case of the same round.
 #[derive(Default)]
 struct Measured {
     times: Samples,
@@ -239,8 +239,8 @@ fn rounds(
     for round in 0..rounds {
         progress(&format!("recorder: {} cases, round {} of {rounds}", cases.len(), round + 1));
         let mut round_times = vec![0.0; cases.len()];
-        // The starting case rotates by round, because the first measurement finds more data to
-        // read.
+        // The starting case rotates by round, because more unread data is left for the first
+        // measurement of a round.
         for index in (0..cases.len()).map(|index| (index + round) % cases.len()) {
             round_times[index] = measure(cases[index], connection, work, times);
         }
@@ -301,7 +301,7 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
     started?;
     recorder::keep_time()?;
     rows.extend(measure_rows(&[EventOff, Below, On], &connection));
-    // This case runs separately, because its many connections fill the table of names.
+    // This case runs separately, because the many subjects that it creates fill the table of names.
     rows.extend(measure_rows(&[EventOff, OnUncached], &connection).into_iter().skip(1));
     report.add(cases_table(&rows, start))?;
     sizes(&connection, report)?;

@@ -16,7 +16,7 @@ const REPETITIONS: usize = 11;
 /// Detectors that are on by default.
 const DEFAULT: &[Detector] = &[Detector::Card, Detector::Email, Detector::Token, Detector::Key];
 
-/// Number of lines per planted secret, in the texts with secrets.
+/// Number of lines per inserted secret, in the text with secrets.
 const PLANTED_ONE_IN: usize = 100;
 const PLANTED: &str = " user=alice@example.com password=hunter2";
 

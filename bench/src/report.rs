@@ -85,7 +85,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates the folder, and starts `name.md` and `name.csv` with the description of the host.
+    /// Creates the folder, and prepares `name.md`, which begins with the description of the host,
+    /// and `name.csv`.
     pub fn new(results: &Path, name: &'static str) -> io::Result<Self> {
         let date = command_line("date", &["+%F"]);
         let host = read_first_line("/proc/sys/kernel/hostname");

@@ -18,7 +18,7 @@ const SAMPLES: usize = 15;
 const KEY_BYTES: usize = 12;
 /// Number of sums of a group.
 const SUMS: usize = 4;
-/// Number of rows that are read at a time for the limit.
+/// Number of cache lines that are prefetched together for the limit.
 const AHEAD: usize = 64;
 
 /// A table of groups to measure.
@@ -157,8 +157,8 @@ impl Load {
         (SAMPLE_BATCHES * BATCH_ROWS) as f64 / seconds
     }
 
-    /// Returns the number of a group's text in a column. In a small table the first three columns
-    /// identify the group.
+    /// Returns the number of a group's text in a column. In the table with three keys, all columns
+    /// together identify the group.
     fn text(&self, column: usize, group: u64) -> u64 {
         let before: u64 = self.keys[..column].iter().product();
         match self.keys[column] {
@@ -174,7 +174,7 @@ impl Batch {
         Batch { texts: vec![Vec::new(); keys], words: Vec::new(), groups: Vec::new() }
     }
 
-    /// Replaces the rows by rows of the given groups.
+    /// Replaces the rows with rows of the given groups.
     fn fill(&mut self, load: &Load, groups: impl Iterator<Item = u64>) {
         self.texts.iter_mut().for_each(Vec::clear);
         self.words.clear();

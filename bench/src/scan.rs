@@ -14,13 +14,13 @@ use std::io;
 /// that was just read, and has too many lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 const BIG_BLOCK_BYTES: usize = 256 << 10;
-/// CPU seconds of one sample.
+/// Minimum CPU seconds of one sample.
 const SAMPLE_SECONDS: f64 = 0.003;
 const REPETITIONS: usize = 11;
 
 type Find = Box<dyn Fn(&[u8], &mut Vec<u32>)>;
 
-/// Returns the compared loops. The first is the reference, and `public` is the function that the
+/// Returns the compared loops. The first is the reference, and [`PUBLIC`] is the function that the
 /// agent calls.
 fn contenders() -> Vec<(&'static str, Find)> {
     let mut contenders: Vec<(&'static str, Find)> = vec![
@@ -48,8 +48,8 @@ fn byte_loop(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// Collects newlines with a loop over 64 bytes that the compiler vectorizes. Only if the loop finds
-/// a newline, positions are collected byte by byte.
+/// Collects newlines with a loop over 64 bytes that the compiler vectorizes. If the loop finds a
+/// newline, the positions are collected byte by byte.
 fn vectorised_loop(block: &[u8], out: &mut Vec<u32>) {
     for (index, chunk) in block.chunks(64).enumerate() {
         let hits: u8 = chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum();
@@ -111,7 +111,7 @@ fn ns_by_contender(text: &[u8], size: usize, contenders: &[(&str, Find)]) -> Vec
     samples.iter().map(Samples::median).collect()
 }
 
-/// Returns the ns per item of a pass over `items`, measured for [`SAMPLE_SECONDS`].
+/// Returns the ns per item of a pass over `items`, measured for at least [`SAMPLE_SECONDS`].
 pub fn ns_per_item(items: usize, mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {

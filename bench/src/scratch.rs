@@ -22,7 +22,7 @@ const INPUT: &str = "input";
 /// Name of the folder of inputs for single scenarios.
 const MADE: &str = "made";
 /// Bytes of text that such an input repeats. The text is small because the kernel counts the
-/// benchmark's memory as the minimum for the programs it starts.
+/// benchmark's memory in the peak memory of the programs that it starts.
 const MADE_TEXT_BYTES: usize = 1 << 20;
 
 /// A fresh folder on tmpfs, removed on drop, or by the next run if this run is killed.
@@ -109,7 +109,7 @@ impl Input {
         let name = |file: usize| folder.join(format!("web-{file}.log"));
         let path = if files == 1 { name(1) } else { folder.join("web-*.log") };
         let mut input = Input { path, bytes: 0, lines: 0 };
-        // Each file has a different seed, since files with equal heads would count as one.
+        // Each file has a different seed, because files with equal heads would count as one.
         for file in 1..=files {
             input.fill(&name(file), bytes / files, WebLog::new(file as u64))?;
         }
@@ -160,7 +160,8 @@ impl Input {
     }
 }
 
-/// Returns the text that an input of this kind repeats, and the number of events in the text.
+/// Returns the text that an input of this kind repeats, and the number of events in the text;
+/// `None` if the kind is unknown.
 fn made_text(kind: &str) -> Option<(Vec<u8>, u64)> {
     let text = match kind {
         // Every fifth event has a trace of ten lines.

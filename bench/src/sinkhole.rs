@@ -1,8 +1,9 @@
 //! A Kafka cluster that acknowledges produce requests at once and keeps only counts, so that only
 //! the producer is measured.
 //!
-//! It supports one version of each request that a librdkafka producer sends. From the header of a
-//! record batch it reads the number of records, and the sequence by which Kafka deduplicates.
+//! The cluster supports one version of each request that a librdkafka producer sends. From the
+//! header of a record batch it reads the number of records, and the sequence by which Kafka
+//! deduplicates.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -51,10 +52,10 @@ struct Partition {
     sequences: HashMap<i64, i32>,
 }
 
-/// Number of brokers in the cluster: several, since clients work per broker.
+/// Number of brokers in the cluster: several, because clients work per broker.
 const NODES: usize = 2;
 
-/// A cluster on loopback ports. Each of its threads ends with its connection.
+/// A cluster on loopback ports. Each connection has a thread, which ends with the connection.
 pub struct Sinkhole {
     ports: [u16; NODES],
     topics: Arc<Mutex<Topics>>,
@@ -83,7 +84,7 @@ impl Sinkhole {
         Ok(Sinkhole { ports, topics })
     }
 
-    /// Returns the addresses in the format that clients expect.
+    /// Returns the address of a broker, in the format that clients expect.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.ports[0])
     }
@@ -212,8 +213,8 @@ impl Connection {
         Ok(acks != 0)
     }
 
-    /// Counts a batch that is new to its partition. Returns an error code and the offset of the
-    /// batch's first record.
+    /// Counts the records of a batch that is new to its partition. Returns an error code and the
+    /// offset of the batch's first record.
     fn take_batch(&self, topic: &str, partition: i32, batch: &[u8]) -> io::Result<(i16, i64)> {
         let at = |at: usize| Reader(batch.get(at..).unwrap_or_default());
         let (producer, sequence) = (at(PRODUCER_ID_AT).i64()?, at(SEQUENCE_AT).i32()?);

@@ -16,7 +16,7 @@ pub fn weblog_of(seed: u64, bytes: usize) -> Vec<u8> {
     text
 }
 
-/// Writes `bytes` of the output of `entry`, which gets the number of an access line and the line.
+/// Returns about `bytes` of text that `entry` writes, given an access line and its number.
 fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
     let source = weblog(bytes);
     let mut text = String::with_capacity(bytes + 4096);
@@ -36,7 +36,7 @@ fn time_of_day(number: usize) -> String {
 }
 
 /// Returns lines of an application, each with a time. One in `one_in` has a stack trace of `frames`
-/// frames and three further lines.
+/// frames and three more lines.
 pub fn traces(bytes: usize, one_in: usize, frames: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
@@ -64,7 +64,7 @@ fn chinese(text: &mut String, number: usize, line: &str) {
     );
 }
 
-/// Returns Chinese lines in GBK; a third of the characters are ASCII.
+/// Returns Chinese lines in GBK; almost a third of the bytes are Chinese characters.
 pub fn gbk(bytes: usize) -> Vec<u8> {
     encoding_rs::GBK.encode(&written(bytes, chinese)).0.into_owned()
 }

@@ -53,7 +53,7 @@ const COLUMNS: &[&str] = &[
 /// A program with the results of its repetitions.
 struct Side<'a> {
     subject: Subject<'a>,
-    /// Scenario of the agent.
+    /// Scenario of the agent; `None` for other programs.
     scenario: Option<&'a Header>,
     topic: String,
     records: u64,
@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
             text.clear();
             spans.write(&mut text)?;
             let mut record = BaseRecord::<(), [u8]>::to(topic).payload(&text);
-            // Writes batches to one partition after the other, as a producer without keys does.
+            // Writes batches to the partitions in turn, as a producer without keys does.
             record.partition = Some((number / 500) as i32 % PARTITIONS);
             while let Err((_, back)) = producer.send(record) {
                 producer.poll(Duration::from_millis(10));

@@ -9,7 +9,7 @@ use crate::scratch::{Input, Scratch};
 use crate::variables::Variables;
 use std::io;
 
-/// Maximum share of the CPU time of `file_to_blackhole`.
+/// Maximum share that the recorder adds to the CPU time of `file_to_blackhole`.
 const SHARE_MAX: f64 = 0.01;
 /// Maximum milliseconds that the recorder adds to the start.
 const START_MS_MAX: f64 = 1.0;

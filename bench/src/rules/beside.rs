@@ -171,7 +171,8 @@ fn notes(options: &Options) -> String {
 }
 
 impl Bench<'_> {
-    /// Measures both programs with a number of rules, alternately; `None` without mtail.
+    /// Measures both programs with a number of rules, alternately; `None` if mtail is not
+    /// installed.
     fn measure(&self, rules: usize, mtail_mb: usize) -> io::Result<Option<(Side, Side, [u64; 2])>> {
         let mb = self.options.input_mb.unwrap_or(INPUT_MB);
         let program = self.scratch.empty_folder("mtail")?;
@@ -197,7 +198,8 @@ impl Bench<'_> {
         Ok(Some((agent, mtail, counted)))
     }
 
-    /// Returns the counts of both programs over the lines that mtail reads. Fails if they differ.
+    /// Returns the counts of both programs over the lines that mtail reads. Returns an error if
+    /// they differ.
     fn counted(&self, rules: usize, agent: &Side, mtail: &Side) -> io::Result<[u64; 2]> {
         let config =
             agent_config(rules, "type: file, path: \"${BENCH_OUTPUT}\", encoding: { codec: json }");

@@ -212,7 +212,7 @@ fn speed(options: &Options, scratch: &Scratch) -> io::Result<(f64, f64)> {
     Ok((lines / (full_s.median() - empty_s.median()), input.bytes as f64 / lines))
 }
 
-/// Runs the agent over a file to its end and returns the seconds.
+/// Runs the agent over a file to its end, and returns the wall time in seconds.
 fn seconds(options: &Options, scratch: &Scratch, input: &Path) -> io::Result<f64> {
     let variables = Variables::fresh(scratch, input)?;
     let program = agent(options, &variables, true)?;
@@ -313,7 +313,8 @@ impl GrowingLog {
         Ok(())
     }
 
-    /// Appends whole lines of at least one byte and about `bytes`; returns their length.
+    /// Appends whole lines of about `bytes` in total, but at least one line. Returns the number of
+    /// bytes.
     fn append(&mut self, bytes: usize) -> io::Result<u64> {
         if self.len >= ROTATION_BYTES {
             self.rotate()?;

@@ -46,8 +46,8 @@ fn line(random: &mut fastrand::Rng, out: &mut Vec<u8>) {
     }
 }
 
-/// Creates a task that compares the value with a text that no line has, which looks the value up
-/// once per line.
+/// Creates a task that compares the value with a text that no line contains, so that the value is
+/// looked up once per line.
 fn task(number: usize, of: &Between) -> Arc<Task> {
     let extraction = Extraction::Between {
         from: "message".to_owned(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Names of the keys, each with its number of distinct values.
 const KEYS: [(&str, u32); 3] = [("zone", 10), ("host", 100), ("path", 100)];
 const GROUPS: u32 = 100_000;
-/// Number of blocks. Together they have lines of nearly all groups.
+/// Number of blocks. Together they contain lines of nearly all groups.
 const BLOCKS: u64 = 120;
 const TARGET_ROWS_PER_S: f64 = 5e6;
 

@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Minimum time of a sample in seconds. Passes over the blocks are repeated until then.
+/// Approximate time of a sample in seconds. The passes over the blocks are repeated to reach it.
 const SAMPLE_S: f64 = 0.1;
 /// Maximum number of groups of a task.
 const GROUPS_MAX: usize = 1 << 20;
@@ -48,7 +48,7 @@ pub struct Contender {
 /// Results of a contender: ns per line, and matching tasks per line.
 #[derive(Clone, Default)]
 pub struct Figures {
-    /// ns per line to evaluate the tasks and to make partial results.
+    /// ns per line to evaluate the tasks and to create the partial results.
     pub evaluate_ns: Samples,
     /// ns per line to merge the partial results.
     pub merge_ns: Samples,
@@ -56,7 +56,7 @@ pub struct Figures {
     pub ns: Samples,
     /// Matching tasks per line.
     pub matches: f64,
-    /// CPU milliseconds to make the plans.
+    /// CPU milliseconds to create the plans and their tables.
     pub plan_ms: f64,
 }
 
@@ -129,7 +129,7 @@ impl Contender {
         Contender::new(tasks.chunks(1), blocks)
     }
 
-    /// Creates a contender. The first pass fills tables and caches and determines the number of
+    /// Creates a contender. Two passes fill the tables and the caches, and determine the number of
     /// passes of a sample.
     fn new<'t>(
         plans: impl Iterator<Item = &'t [Arc<Task>]>,

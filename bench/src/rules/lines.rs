@@ -79,7 +79,8 @@ impl Load {
         }
     }
 
-    /// Creates the lines for a number of tasks; [`TASKS_PER_LINE`] tasks match each line.
+    /// Creates the lines for a number of tasks. About [`TASKS_PER_LINE`] tasks match each line; for
+    /// [`Load::Many`], [`MANY_TASKS_PER_LINE`] do.
     pub fn blocks(self, tasks: usize) -> Vec<Block> {
         let values = match self {
             Load::Many => MANY_SERVICES,
@@ -172,7 +173,7 @@ impl Block {
         block
     }
 
-    /// Adds a column. For the start of a line and the line, `find` returns the kind of the value,
+    /// Adds a column. Given the start of a line and the line, `find` returns the kind of the value,
     /// its start in the block, and its length.
     pub fn add_column(&mut self, name: &str, find: impl Fn(usize, &[u8]) -> (Kind, usize, usize)) {
         let mut column = ColumnBuilder::new(self.rows);

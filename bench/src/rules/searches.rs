@@ -12,7 +12,7 @@ use std::io;
 /// Maximum bytes of a compiled set of regular expressions, and of the states that it keeps.
 const REGEX_BYTES_MAX: usize = 256 << 20;
 
-/// A search that returns the number of literals in a line.
+/// A search that counts the literals in a line.
 enum Search {
     AhoCorasick(AhoCorasick),
     RegexSet(RegexSet),
@@ -41,7 +41,7 @@ impl Search {
         }
     }
 
-    /// Returns the ns per line of one pass, and the literals found.
+    /// Returns the ns per line of one pass, and the number of literals found.
     fn pass(&self, blocks: &[Block]) -> (f64, usize) {
         let (mut found, lines) = (0, blocks.iter().map(|block| block.rows).sum::<usize>());
         let start = thread_cpu_seconds();
@@ -87,7 +87,7 @@ pub fn table(numbers: &[usize], repetitions: usize) -> io::Result<Table> {
     Ok(table)
 }
 
-/// Returns the median of the ns per line, and the literals found in a pass.
+/// Returns the median of the ns per line, and the number of literals found in a pass.
 fn measure(search: &Search, blocks: &[Block], repetitions: usize) -> (f64, usize) {
     let mut samples = Samples::default();
     let (_, found) = search.pass(blocks);

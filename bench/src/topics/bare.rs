@@ -64,7 +64,7 @@ impl Consume {
         let (mut records, mut bytes) = (0, 0);
         while records < total {
             take(&queue, |partition, payload| {
-                // Reads every byte by a search for a byte that JSON cannot have.
+                // Reads every byte by a search for a byte that JSON cannot contain.
                 bytes += payload.len() as u64 + u64::from(memchr::memchr(0, payload).is_some());
                 records += 1;
                 copy.iter().for_each(|copy| copy.send(partition, payload));

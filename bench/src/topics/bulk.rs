@@ -11,7 +11,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 const ITEM: &str = "{\"create\":{\"status\":201}},";
 const ROOT: &str = "{\"name\":\"n\",\"cluster_name\":\"c\",\"version\":{\"number\":\"8.19.0\"}}";
 
-/// A server on a loopback port. Each of its threads ends with its connection.
+/// A server on a loopback port. Each connection has a thread, which ends with the connection.
 pub struct BulkServer {
     /// Address of the server.
     pub address: SocketAddr,
