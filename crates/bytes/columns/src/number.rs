@@ -16,7 +16,7 @@ impl Number {
         parse_int(text).map(Number::Int).or_else(|| parse_float(text).map(Number::Float))
     }
 
-    /// Converts to a float, which may lose precision.
+    /// Converts to a float, which can lose precision.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,

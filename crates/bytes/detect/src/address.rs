@@ -52,7 +52,7 @@ fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize
     while let [rest @ .., b'.'] = run {
         run = rest;
     }
-    // The run may be an address with a port, or an address with a colon before or after it.
+    // The run can be an address with a port, or an address with a colon before or after it.
     let whole = [Some(run), run.strip_suffix(b":"), run.strip_prefix(b":"), before_port(run)];
     for text in whole.into_iter().flatten() {
         if is_address(text) {
@@ -61,7 +61,7 @@ fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize
             return hit(start + skipped, start + skipped + text.len());
         }
     }
-    // The run may contain several addresses, or an address between other parts: `a:10.0.0.1:80`.
+    // The run can contain several addresses, or an address between other parts: `a:10.0.0.1:80`.
     let mut at = start;
     for piece in run.split(|byte| *byte == b':') {
         if is_v4(piece) {

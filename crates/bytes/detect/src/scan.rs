@@ -19,7 +19,7 @@ pub struct Scanner {
     words: Vec<Word>,
     /// Patterns of a single byte and their masks. There is a faster search for them.
     bytes: Vec<(u8, u8)>,
-    /// The combined masks of all patterns, because any pattern may be hidden behind an [`ESCAPE`].
+    /// The combined masks of all patterns, because any pattern can be hidden behind an [`ESCAPE`].
     all: u8,
 }
 

@@ -56,7 +56,7 @@ static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
 const NAME: &str = r"(?:password|passwd|passphrase|passcode|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|app|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|app|application|access|priv|private|consumer|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key|sess(?:ion)?[_-]?id)";
 
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
-    // The value may be in double quotes, single quotes, escaped quotes, or no quotes.
+    // The value can be in double quotes, single quotes, escaped quotes, or no quotes.
     let value = r#"(?:"((?:[^"\\]|\\.)+)|'([^']+)|\\+["']([^"'\\]+)|([^\s"'&,;<>{}()\[\]\\]+))"#;
     let text = format!(r#"(?is-u){NAME}(?:\\*["'])?(?:\s*[:=]\s*|\s*=>\s*|%3[Dd])(?:{value})"#);
     Regex::new(&text).expect("a valid expression")

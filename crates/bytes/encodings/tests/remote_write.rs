@@ -307,7 +307,7 @@ fn a_split_keeps_only_the_symbols_in_use() {
     let [table, _] = whole.parts();
     let [counter, rest] = whole.split().unwrap();
     let [gauge, _] = rest.split().unwrap();
-    // An endpoint may reject the whole table but accept the smaller tables.
+    // An endpoint might reject the whole table but accept the smaller tables.
     assert!([&counter, &gauge].iter().all(|half| half.parts()[0].len() < table.len()));
     let symbols = |body: &Body| Request2::decode(&bytes(body)[..]).unwrap().symbols;
     assert_eq!(

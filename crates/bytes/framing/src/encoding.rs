@@ -191,8 +191,8 @@ impl TextDecoder {
             if !decoded.is_full {
                 return (decoded.used, decoded.written);
             }
-            // The decoder may have buffered some of the bytes that it read, so retry without these
-            // bytes.
+            // The decoder might have buffered some of the bytes that it read, so retry without
+            // these bytes.
             bytes = decoded.used.min(whole - 1);
         }
         (0, 0)

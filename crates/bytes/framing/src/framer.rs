@@ -77,7 +77,7 @@ impl Framer {
         !matches!(self.reading, LineReader::Plain)
     }
 
-    /// Returns whether an event may span several lines.
+    /// Returns whether an event can span several lines.
     pub fn joins_lines(&self) -> bool {
         self.rules.rule.is_some()
     }

@@ -35,7 +35,7 @@ pub struct Span {
     pub ends: bool,
 }
 
-/// An event that another line may join.
+/// An event that another line can join.
 struct Open {
     event: Event,
     lines: usize,

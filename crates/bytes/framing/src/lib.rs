@@ -94,12 +94,12 @@ pub struct Tally {
     pub broken: u64,
 }
 
-/// Whether more bytes may follow the input.
+/// Whether more bytes can follow the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// More bytes may follow. An event that another line may join is not returned.
+    /// More bytes can follow. An event that another line can join is not returned.
     No,
-    /// More bytes may follow, but not soon. An open event ends with its last complete line.
+    /// More bytes can follow, but not soon. An open event ends with its last complete line.
     Lines,
     /// The file ends here. An unterminated last line is treated as a line.
     All,
@@ -110,7 +110,7 @@ pub enum Close {
 pub struct Input<'a> {
     /// Bytes of the file, beginning at the start of an event. Less than 4 GiB.
     pub raw: &'a [u8],
-    /// Whether more bytes may follow.
+    /// Whether more bytes can follow.
     pub close: Close,
     /// Maximum number of events to return.
     pub rows_max: usize,

@@ -14,7 +14,7 @@ pub mod java {
     /// State after the last line of an event so far.
     #[derive(Clone, Copy, Debug)]
     pub enum State {
-        /// Before a stack trace: the next line may name the exception.
+        /// Before a stack trace: the next line can name the exception.
         Line,
         /// After the name of an exception, followed by this many consecutive unindented lines of
         /// its message.
@@ -198,7 +198,7 @@ pub mod go {
             && line.contains(&b'.')
     }
 
-    /// Returns whether a line may occur at any position in a dump.
+    /// Returns whether a line can occur at any position in a dump.
     fn is_detail(line: &[u8]) -> bool {
         let prefixes: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
         line.is_empty()

@@ -21,7 +21,7 @@ pub enum Rule {
     /// A line that is empty or begins with a space or a tab continues the event. Every other line
     /// starts an event.
     Indentation,
-    /// Like `Start`, for MySQL's slow query log, in which two consecutive lines of an entry may
+    /// Like `Start`, for MySQL's slow query log, in which two consecutive lines of an entry can
     /// match.
     SlowLog(Pattern),
     Java,

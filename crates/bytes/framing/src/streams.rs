@@ -116,7 +116,7 @@ struct Streams<'a> {
     limits: Limits,
     found: &'a mut EventBuffer,
     buffers: Buffers,
-    /// For each stream, the event of the block that the next line may join.
+    /// For each stream, the event of the block that the next line can join.
     open: [Option<usize>; STREAMS],
     /// Index of the first line in the block.
     first: usize,

@@ -151,7 +151,7 @@ fn fields_of(
     fields
 }
 
-/// Returns whether a cell is inside its line. A constant may have any position.
+/// Returns whether a cell is inside its line. A constant can have any position.
 fn is_in_line(cell: Cell, line: Cell) -> bool {
     let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
     let is_within =

@@ -119,7 +119,7 @@ struct Pair {
     /// Start and end of the value, or `None` for a key without a value.
     value: Option<(usize, usize)>,
     quoted: bool,
-    /// Position at which the next pair may begin.
+    /// Position at which the next pair can begin.
     end: usize,
 }
 
@@ -227,7 +227,7 @@ impl KeyValue {
     }
 
     /// Parses pairs while they are plain and have the same keys as in the previous line. Returns
-    /// the position at which the next pair may begin.
+    /// the position at which the next pair can begin.
     #[inline(always)]
     fn predicted<const TRIM: bool>(
         &self,
@@ -346,7 +346,7 @@ impl KeyValue {
         Ok(None)
     }
 
-    /// Returns whether a pair may end at `at`.
+    /// Returns whether a pair can end at `at`.
     fn is_pair_end(&self, text: &[u8], at: usize) -> bool {
         let at = if self.trim { self.skip_blanks(text, at) } else { at };
         at == text.len() || text[at..].starts_with(self.config.field_delimiter.as_bytes())
@@ -439,7 +439,7 @@ impl KeyValue {
     fn unescape(&mut self, input: &Input<'_>, fields: &mut Fields) {
         for (field, row) in std::mem::take(&mut self.escaped) {
             let cell = fields.get(field, row);
-            // A later pair with the same key may have replaced the value.
+            // A later pair with the same key might have replaced the value.
             if cell.kind() == Kind::Text && (!cell.is_own() || cell.start() < input.own.len()) {
                 let cell =
                     fields.push(Kind::Text, &unescape(input.text(cell), &self.config.quotes, None));

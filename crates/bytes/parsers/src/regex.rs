@@ -1,6 +1,6 @@
 //! Parses lines with a regular expression that has named groups, in linear time.
 //!
-//! The expression may match anywhere in a line unless `^` and `$` anchor it. Each named group
+//! The expression can match anywhere in a line unless `^` and `$` anchor it. Each named group
 //! becomes a field. If a group did not participate in the match, its field is absent. The reason
 //! for a line without a match is `no_match`.
 

@@ -136,7 +136,7 @@ impl Bits {
     /// Finds the first byte at or after `at` that is not in the set.
     #[inline(always)]
     pub fn skip(&self, at: usize) -> usize {
-        // The shift brings in zeros, which end a run. A run that fills the window may continue
+        // The shift brings in zeros, which end a run. A run that fills the window might continue
         // after it.
         let ones = (!self.window(at)).trailing_zeros() as usize;
         if ones < WINDOW { at + ones } else { self.skip_far(at) }

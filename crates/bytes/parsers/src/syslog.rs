@@ -209,7 +209,7 @@ impl Syslog {
             }
         }
         let names = reader.header_names();
-        // The message of an RFC 3164 line may also begin with a number and a dash.
+        // The message of an RFC 3164 line can also begin with a number and a dash.
         (names > 2 || reader.time_ns.is_some()).then(|| reader.message())
     }
 

@@ -81,7 +81,7 @@ fn shortened(text: &str) -> String {
 
 /// Returns what to use instead. `rest` is the expression, starting at the error.
 fn advice(pattern: &str, reason: &str, rest: &str, usage: PatternUse) -> String {
-    /// The advice for each phrase that a reason may contain.
+    /// The advice for each phrase that a reason can contain.
     const BY_REASON: &[(&str, &str)] = &[
         ("unclosed group", r"close it with `)`, or use `\(` for the character"),
         ("unopened group", r"open it with `(`, or use `\)` for the character"),

@@ -135,7 +135,7 @@ pub fn with_keys<W: KeyWork>(work: W) -> W::Output {
 }
 
 /// Returns a hash of `first`, `second` and `number`, which cannot be predicted without knowing the
-/// secrets. The hash depends on the boundary between the strings. Kernels may return different
+/// secrets. The hash depends on the boundary between the strings. Kernels can return different
 /// hashes, so a hash is valid only within one process.
 #[inline]
 pub fn hash_key(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {

@@ -4,7 +4,7 @@
 pub const BARS: usize = 3;
 
 /// Positions in one line `name:value|type|field|…`, relative to the start of the message. The line
-/// starts after the end of the previous one. A line may be malformed: it may be empty, or lack a
+/// starts after the end of the previous one. A line can be malformed: it can be empty, or lack a
 /// colon or a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsdLine {

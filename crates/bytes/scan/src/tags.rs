@@ -18,7 +18,7 @@ impl TagSyntax {
 }
 
 /// The positions of the tags in a text, relative to its start. Both lists contain one entry per
-/// tag. A tag starts after the end of the previous one, and may be empty.
+/// tag. A tag starts after the end of the previous one, and can be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagOffsets {
     /// End of the key: the position of the split byte, or the end of a tag that has no split byte.
@@ -32,7 +32,7 @@ pub struct TagOffsets {
 pub struct Tag<'a> {
     /// The bytes before the first split byte, or the whole tag if it has no split byte.
     pub key: &'a [u8],
-    /// The bytes after the split byte, which may be empty. `None` if the tag has no split byte.
+    /// The bytes after the split byte, which can be empty. `None` if the tag has no split byte.
     pub value: Option<&'a [u8]>,
 }
 

@@ -8,7 +8,7 @@ const DAY_SECONDS: i64 = 86_400;
 /// Maximum nanoseconds by which a time without a year may be in the future.
 const AHEAD_NS_MAX: i64 = DAY_SECONDS * SECOND_NS;
 
-/// Number of years to search back for a year in which the day exists. February 29 may be eight
+/// Number of years to search back for a year in which the day exists. February 29 can be eight
 /// years back (1896, 1904).
 const YEARS_BACK: i64 = 8;
 
@@ -98,7 +98,7 @@ fn resolve_year(
 pub fn year_is_constant_within(minute_ns: i64, reference_ns: i64) -> bool {
     let elapsed = reference_ns.saturating_add(AHEAD_NS_MAX).saturating_sub(minute_ns);
     // The range starts inside the minute and ends before the same minute of the next year, which
-    // may be up to a day earlier if the UTC offset has changed.
+    // can be up to a day earlier if the UTC offset has changed.
     (61 * SECOND_NS..363 * DAY_SECONDS * SECOND_NS).contains(&elapsed)
 }
 

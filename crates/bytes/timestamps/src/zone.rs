@@ -6,7 +6,7 @@ const MINUTE_SECONDS: i64 = 60;
 
 /// The time zone of times without a UTC offset.
 ///
-/// When a place sets its clocks back, a local time may be ambiguous and is treated as the earlier
+/// When a place sets its clocks back, a local time can be ambiguous and is treated as the earlier
 /// time. When a place sets its clocks forward, some local times are skipped; such a time uses the
 /// offset before the change. The offset is constant within a minute. If the offset changes within a
 /// minute, as it did in some places before 1973, the later offset applies from the start of the

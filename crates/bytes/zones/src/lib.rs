@@ -93,7 +93,7 @@ fn table(zone: &TimeZone) -> Zone {
         name: info.abbreviation(),
     };
     let mut last = SECONDS.start;
-    // If a file has no rule for later times, its last transition may repeat forever.
+    // If a file has no rule for later times, its last transition can repeat forever.
     let mut advances =
         |second: i64| second > std::mem::replace(&mut last, second) && second < SECONDS.end;
     let transitions: Vec<_> = zone

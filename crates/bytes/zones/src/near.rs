@@ -41,7 +41,7 @@ pub fn location_of(abbreviation: &str) -> Option<&'static str> {
     ABBREVIATIONS.iter().find(matches).map(|(_, location)| *location)
 }
 
-/// Returns the names that are closest to `given`, which may also be the last part of a name, such
+/// Returns the names that are closest to `given`, which can also be the last part of a name, such
 /// as `Berlin`.
 pub fn suggest<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
     let given = normalize(given);

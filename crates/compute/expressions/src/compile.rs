@@ -376,7 +376,7 @@ fn result_types(operator: Operator, a: Types, b: Types) -> Types {
     let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));
     let bool_if = |is_defined| if is_defined { Types::BOOL } else { Types::NONE };
     match operator {
-        // Anything can be compared with `null`, because any field may be null.
+        // Anything can be compared with `null`, because any field can be null.
         Operator::Equal | Operator::Unequal => {
             bool_if(any(&|a, b| number_or_same(a, b) || a.or(b).can_be(Types::NULL)))
         }

@@ -483,7 +483,7 @@ impl Head {
     }
 
     /// Returns whether the bytes at the start of a string match the head of the prefix. These bytes
-    /// may be beyond the string's end, so the caller must also check the string's length. Returns
+    /// can be beyond the string's end, so the caller must also check the string's length. Returns
     /// `None` if the cell is not an unescaped string in the block, or if it starts less than
     /// [`HEAD_BYTES`] before the block's end.
     #[inline(always)]

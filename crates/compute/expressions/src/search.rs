@@ -55,7 +55,7 @@ fn next_start(
     end: usize,
     out: &mut Verdict,
 ) -> usize {
-    // The hit may be before the cell or extend past its end. In that case, the cell is searched
+    // The hit can be before the cell or extend past its end. In that case, the cell is searched
     // separately.
     let is_inside = hit >= start && hit + search.0.needle().len() <= end;
     *out = if is_inside || search.0.find(&block[start..end]).is_some() { TRUE } else { FALSE };

@@ -65,7 +65,7 @@ pub fn hash(text: &[u8]) -> u64 {
     fold(fold(low ^ SEEDS[0], high ^ SEEDS[1]), SEEDS[2])
 }
 
-/// Returns the first and the last `N` bytes of a string, which may overlap. The string must have at
+/// Returns the first and the last `N` bytes of a string, which can overlap. The string must have at
 /// least `N` bytes.
 #[inline(always)]
 fn ends<const N: usize>(text: &[u8]) -> [[u8; N]; 2] {

@@ -67,7 +67,7 @@ impl<B> Default for Part<B> {
 }
 
 impl<B: Bucket> Index<B> {
-    /// Returns the first result of `look` over the buckets that may contain entries with a hash:
+    /// Returns the first result of `look` over the buckets that can contain entries with a hash:
     /// the home bucket, and the following buckets up to the first one that is not full.
     #[inline(always)]
     pub fn search<T>(&self, hash: u32, mut look: impl FnMut(&B) -> Option<T>) -> Option<T> {
@@ -201,7 +201,7 @@ impl Bucket for Hashes {
 }
 
 impl Index<Hashes> {
-    /// Returns the first number that has this hash, or [`NONE`]. More numbers may have the same
+    /// Returns the first number that has this hash, or [`NONE`]. More numbers can have the same
     /// hash.
     #[inline(always)]
     pub fn first(&self, hash: u32) -> u32 {
@@ -264,7 +264,7 @@ impl Bucket for Keys {
 }
 
 impl Index<Keys> {
-    /// Returns the id for a key, or 0. If several keys are equal, the result may be a mixture of
+    /// Returns the id for a key, or 0. If several keys are equal, the result can be a mixture of
     /// their ids, so the caller must compare long strings.
     #[inline(always)]
     pub fn first(&self, hash: u32, [low, high]: TextKey) -> u32 {

@@ -55,7 +55,7 @@ struct Lines<'v, 'a, V> {
     visit: &'v mut V,
     /// Start of the next line.
     start: usize,
-    /// End of the part that is already parsed, because an event may span several lines.
+    /// End of the part that is already parsed, because an event can span several lines.
     consumed: usize,
 }
 
@@ -86,7 +86,7 @@ fn parse_common<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     Some(Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived })
 }
 
-/// Parses any line. Returns the end of the part that was parsed, because an event may span several
+/// Parses any line. Returns the end of the part that was parsed, because an event can span several
 /// lines.
 #[inline(never)]
 fn parse_general<'a>(
@@ -119,7 +119,7 @@ fn parse_metric<'a>(
     let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
     let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
     let kind = fields.kind().ok_or(Fault::NoType)?;
-    // What looks like an invalid type or rate may also contain the next value.
+    // What looks like an invalid type or rate can also contain the next value.
     let typed_values = |visit| typed_values::parse(name, fields.values(), options, arrived, visit);
     let Ok(mut line) = Line::new(name, kind, arrived) else { return typed_values(visit) };
     match fields.optional_fields().try_for_each(|field| line.set(field)) {

@@ -54,7 +54,7 @@ pub struct Event<'a> {
     /// The title, which is never empty. The two characters `\n` represent a newline (see
     /// [`crate::dogstatsd::unescaped`]).
     pub title: &'a str,
-    /// The text, which may be empty. It is escaped like the title.
+    /// The text, which can be empty. It is escaped like the title.
     pub text: &'a str,
     /// Time of the event in Unix seconds.
     pub timestamp: Option<i64>,
@@ -106,7 +106,7 @@ pub struct Log<'a> {
     pub level: &'a str,
     /// The name, which is never empty.
     pub name: &'a str,
-    /// The message, which may be empty.
+    /// The message, which can be empty.
     pub message: &'a str,
     /// Tags as received: `key=value|key=value`.
     pub tags: &'a str,

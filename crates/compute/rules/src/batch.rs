@@ -41,7 +41,7 @@ pub(crate) struct Batch<'p, 'b> {
 impl<'p, 'b> Batch<'p, 'b> {
     fn new(fields: &'p Fields, input: &'p Input<'b>) -> Batch<'p, 'b> {
         let column = |EventField { name, .. }: &EventField| match (input.field)(name) {
-            // Members of objects have names with dots, and `input.rest` may contain members with
+            // Members of objects have names with dots, and `input.rest` can contain members with
             // any name.
             Some(Field::Column(column)) if input.rest.is_none() && !name.contains('.') => {
                 Some(column)
@@ -183,7 +183,7 @@ impl Evaluator {
         });
     }
 
-    /// Takes the counts of the tasks from the most recent batch. A task may occur several times.
+    /// Takes the counts of the tasks from the most recent batch. A task can occur several times.
     pub fn take_counts(&mut self) -> impl Iterator<Item = (usize, TaskCounts)> + '_ {
         self.counts.drain(..)
     }

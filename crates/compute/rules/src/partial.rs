@@ -37,7 +37,7 @@ const RARE_PART: usize = 4;
 pub struct Merged {
     /// Number of events that had no space for their group.
     pub overflows: u64,
-    /// Whether the tables may have grown.
+    /// Whether the tables might have grown.
     pub may_have_grown: bool,
 }
 

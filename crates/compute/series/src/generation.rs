@@ -143,7 +143,7 @@ pub struct Generation {
     pub(crate) timed: TimedValues,
     /// Series added since the last swap.
     pub(crate) added: Chunks<(u32, SeriesKey)>,
-    /// Series evicted since the last swap. Must be applied before `added`, which may reuse their
+    /// Series evicted since the last swap. Must be applied before `added`, which can reuse their
     /// ids.
     pub(crate) removed: Chunks<u32>,
     pub(crate) counts: Counts,

@@ -61,7 +61,7 @@ impl Index {
         buckets.get(home(hash as u32, buckets.len())).unwrap_or(&EMPTY)
     }
 
-    /// Inserts a number. Several numbers may have the same hash.
+    /// Inserts a number. Several numbers can have the same hash.
     pub fn insert(&mut self, hash: u64, number: u32) {
         if self.parts.is_empty() {
             self.parts.resize_with(PARTS, Part::default);
@@ -179,7 +179,7 @@ impl Part {
 }
 
 impl Bucket {
-    /// Returns the first number in the bucket that has this hash. More numbers may have the same
+    /// Returns the first number in the bucket that has this hash. More numbers can have the same
     /// hash.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Option<u32> {

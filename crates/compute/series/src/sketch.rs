@@ -260,7 +260,7 @@ impl Sketch {
 }
 
 /// Factor that lowers ranks slightly. Parts, and weights from sample rates such as 0.3, are
-/// rounded, so their product may be slightly above a whole rank and would select the next value.
+/// rounded, so their product can be slightly above a whole rank and would select the next value.
 /// The factor covers the rounding error for up to a billion values.
 const UNDER_RANK: f64 = 1.0 - 1e-9;
 

@@ -8,7 +8,7 @@ pub enum TagStyle {
     /// `key=value|key=value`, or with spaces instead of `|`. If a key occurs several times, the
     /// last value counts. An empty value becomes `-`.
     Pairs = 0,
-    /// `key:value,key:value`. A key may have several values or no value; `key` and `key:` differ.
+    /// `key:value,key:value`. A key can have several values or no value; `key` and `key:` differ.
     /// The tags `dd.internal.*`, in which clients report their origin, are omitted.
     DogStatsd = 1,
 }

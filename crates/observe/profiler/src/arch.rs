@@ -56,7 +56,7 @@ pub(crate) fn ends_stack(rule: Option<&RegisterRule<usize>>) -> bool {
     }
 }
 
-/// Removes the signature that a return address may have in its upper bits on aarch64.
+/// Removes the signature that a return address can have in its upper bits on aarch64.
 pub(crate) fn without_signature(address: u64) -> u64 {
     match cfg!(target_arch = "aarch64") {
         true => address & 0x0000_ffff_ffff_ffff,

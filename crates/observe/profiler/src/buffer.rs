@@ -84,7 +84,7 @@ impl Buffer {
         let mut head = self.head.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS_MAX {
             let end = head + words;
-            // If the loaded head is outdated, `tail` may be past it. In this case, the exchange
+            // If the loaded head is outdated, `tail` can be past it. In this case, the exchange
             // fails.
             let used = end.saturating_sub(self.tail.load(Ordering::Acquire));
             if used > self.words.len() as u64 {

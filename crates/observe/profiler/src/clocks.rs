@@ -243,7 +243,7 @@ mod tests {
         let entry = &clocks.entries[descriptor];
         let now = cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         entry.sampled_ns.store(now, Ordering::Relaxed);
-        // A signal may arrive early.
+        // A signal can arrive early.
         let taken = || clocks.take(descriptor).map(|due| (due.thread, due.weight));
         assert_eq!(taken(), Some((7, 1)));
         assert_eq!(entry.sampled_ns.load(Ordering::Relaxed), now + SECOND);

@@ -1,7 +1,7 @@
 //! The SIGPROF handler, which samples the thread that it interrupts.
 //!
-//! The handler stays installed after a profile ends, because a signal may still be pending, and the
-//! default action would terminate the process. The handler finds the running profile through a
+//! The handler stays installed after a profile ends, because a signal might still be pending, and
+//! the default action would terminate the process. The handler finds the running profile through a
 //! pointer. Each handler increments a count before it reads the pointer. The data that handlers may
 //! use is freed only after the pointer has been replaced and the count has then been zero.
 
@@ -47,7 +47,7 @@ pub fn is_handling() -> bool {
 
 /// The data that handlers need to sample for a profile.
 pub(crate) struct Sampler {
-    /// Profile number, because a signal for an earlier profile may arrive late.
+    /// Profile number, because a signal for an earlier profile can arrive late.
     pub number: u32,
     event: Event,
     pub buffer: Buffer,

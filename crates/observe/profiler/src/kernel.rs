@@ -120,7 +120,7 @@ fn stack(words: Words<'_>, at: u64, bytes: u64, frames: &mut [u64]) -> usize {
     let addresses = (0..listed).map(|index| words.at(at + 8 + index * 8));
     let mut count = 0;
     for (slot, address) in frames.iter_mut().zip(addresses.filter(|at| is_kernel(*at))) {
-        // All addresses except the leaf are return addresses. Subtract one, because a call may be
+        // All addresses except the leaf are return addresses. Subtract one, because a call can be
         // the last instruction of its function.
         *slot = address - u64::from(count > 0);
         count += 1;

@@ -58,7 +58,7 @@ fn fields(line: &str) -> Option<(Range<u64>, &str, u64, &str)> {
     let (start, end) = addresses.split_once('-')?;
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
-    // Skips the device, the inode, and the blanks before the path. The path itself may contain
+    // Skips the device, the inode, and the blanks before the path. The path itself can contain
     // blanks.
     let (_, rest) = rest.split_once(' ')?;
     let path = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();

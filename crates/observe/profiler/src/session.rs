@@ -207,7 +207,7 @@ impl Collector {
             self.discover();
             self.begin_runtime();
             match requests.recv_timeout(round) {
-                // The requester may no longer be waiting.
+                // The requester might no longer be waiting.
                 Ok(reply) => {
                     let blocked = self.threads.look();
                     _ = reply.send(self.take(blocked));
@@ -226,7 +226,7 @@ impl Collector {
         }
     }
 
-    /// Prepares the runtime, which may be set after the profile starts.
+    /// Prepares the runtime, which can be set after the profile starts.
     fn begin_runtime(&mut self) {
         if self.runtime.is_none()
             && let Some(runtime) = runtime::runtime()

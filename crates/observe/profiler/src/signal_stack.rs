@@ -22,8 +22,8 @@ pub struct SignalStack {
 impl SignalStack {
     /// Makes signal handlers on the calling thread use a stack of 64 KiB.
     ///
-    /// The standard library's threads have an alternate stack of 8 KB, which may be too small for a
-    /// [`Runtime`](crate::Runtime).
+    /// The standard library's threads have an alternate stack of 8 KB, which might be too small for
+    /// a [`Runtime`](crate::Runtime).
     pub fn install() -> io::Result<SignalStack> {
         let bytes = GUARD_BYTES + STACK_BYTES;
         let access = ProtFlags::READ | ProtFlags::WRITE;

@@ -38,7 +38,7 @@ impl Tables {
     /// Returns the memory of the calling thread's stack, starting at a stack pointer.
     ///
     /// The mappings are at least as recent as the thread. The stack stays mapped while the thread
-    /// runs, but its mapping may extend beyond the stack, and that part might have been unmapped
+    /// runs, but its mapping can extend beyond the stack, and that part might have been unmapped
     /// since. The returned memory therefore ends at the thread pointer, which is inside the stack's
     /// memory.
     pub fn stack(&self, sp: u64, is_main: bool) -> StackMemory {
@@ -133,7 +133,7 @@ pub(crate) fn walk(
                 return Walked { count: index + 1, is_truncated: true, generated };
             }
         }
-        // Subtract one, because a call may be the last instruction of its function.
+        // Subtract one, because a call can be the last instruction of its function.
         address = registers.pc.wrapping_sub(1);
     }
     Walked { count: addresses.len(), is_truncated: true, generated: None }

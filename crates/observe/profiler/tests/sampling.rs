@@ -91,7 +91,7 @@ fn a_thread_that_starts_later_is_sampled_with_its_name() {
     let late = thread::Builder::new().name("late".to_owned());
     late.spawn(|| burn_one(Duration::from_millis(800))).unwrap().join().unwrap();
     let profile = Profile::from(session.stop());
-    // A sample may also show the start of the thread.
+    // A sample can also show the start of the thread.
     let (all, burning) = (profile.of_thread("late"), profile.with("burn_one"));
     assert!(burning > 0 && burning <= all && burning * 10 >= all * 9, "{burning} of {all}");
     assert!(profile.raw.threads.iter().any(|thread| thread.name == "profiler"));

@@ -198,7 +198,7 @@ impl<'m, W: Word> Appender<'m, W> {
     }
 }
 
-/// Copies a chunk while threads may be appending to it or taking it. Omits the slots that the
+/// Copies a chunk while threads might be appending to it or taking it. Omits the slots that the
 /// reader already has; `known` returns their number for a sequence. Returns `None` if there are no
 /// new slots, or if the chunk was taken during the copy.
 pub fn copy<W: Word>(chunk: &[W], known: impl Fn(u32) -> u32) -> Option<Vec<u64>> {
@@ -244,7 +244,7 @@ pub struct Copied<'c> {
 }
 
 impl<'c> Copied<'c> {
-    /// Parses a copied chunk. The words may have arbitrary values.
+    /// Parses a copied chunk. The words can have arbitrary values.
     pub fn of_words(words: &'c [u64]) -> Option<Copied<'c>> {
         let (header, slots) = words.split_at_checked(HEADER_WORDS)?;
         let position = Position::of_word(header[POSITION]);
@@ -257,7 +257,7 @@ impl<'c> Copied<'c> {
         Some(Copied { sequence, left_out, complete, thread, slots })
     }
 
-    /// Returns the position word of a chunk. The words may have arbitrary values.
+    /// Returns the position word of a chunk. The words can have arbitrary values.
     pub fn position(words: &[u64]) -> Option<u64> {
         words.get(POSITION).copied()
     }

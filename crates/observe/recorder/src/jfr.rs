@@ -31,7 +31,7 @@ pub struct Recording<'r> {
 
 /// Writes events as a JFR file.
 ///
-/// The tables may grow between two calls.
+/// The tables can grow between two calls.
 pub struct JfrWriter<W> {
     output: W,
     clock: Clock,

@@ -50,7 +50,7 @@ pub fn map(file: &File, words: usize) -> io::Result<Words> {
     // SAFETY: the range is mapped, and the advice does not change its content.
     unsafe { madvise(start, bytes, Advice::Random)? };
     // SAFETY: the range is mapped for reading and writing, aligned to a page, and never unmapped.
-    // Other processes may change its words, but any value of a word is valid.
+    // Other processes can change its words, but any value of a word is valid.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), words) })
 }
 

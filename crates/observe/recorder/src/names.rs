@@ -146,7 +146,7 @@ impl<'m> Names<'m> {
     }
 
     /// Returns the reference to a subject, or `None` if there is no space. Unless `is_new`, this
-    /// may be an existing subject with the same values.
+    /// can be an existing subject with the same values.
     fn subject(&mut self, parts: &[Part<'_>], is_new: bool) -> Option<u32> {
         let mut values = [0; 3];
         for (value, part) in values.iter_mut().zip(parts) {
@@ -211,7 +211,7 @@ pub fn copy(half: &[AtomicU64]) -> Vec<u64> {
     copied
 }
 
-/// The entries of both halves at one point in time. The words may have arbitrary values.
+/// The entries of both halves at one point in time. The words can have arbitrary values.
 #[derive(Clone, Debug, Default)]
 pub struct CopiedNames {
     halves: [Vec<u64>; 2],

@@ -103,7 +103,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Parses the file of a run, or a copy. The data after the header may be damaged.
+    /// Parses the file of a run, or a copy. The data after the header can be damaged.
     ///
     /// # Errors
     ///
@@ -144,8 +144,8 @@ impl Snapshot {
         self.field(Field::Pid) as u32
     }
 
-    /// Returns whether this is a copy of a run that may have continued, as opposed to the file of a
-    /// run.
+    /// Returns whether this is a copy of a run that might have continued, as opposed to the file of
+    /// a run.
     pub fn is_copy(&self) -> bool {
         self.is_copy
     }

@@ -135,7 +135,7 @@ impl<'a> Members<'a> {
         let (mut members, mut reader) = (keys.map(|key| (key, None)), Reader::new(block));
         for _ in 0..reader.map()? {
             let (name, value) = (reader.string()?, reader.skip()?);
-            // Ignore unknown members, which a later version of the format may add.
+            // Ignore unknown members, which a later version of the format might add.
             if let Some((_, member)) = members.iter_mut().find(|(key, _)| *key == name)
                 && member.replace(value).is_some()
             {

@@ -70,7 +70,7 @@ impl Column {
         self.record(number as u64);
     }
 
-    /// Appends a number that may be fractional.
+    /// Appends a number that can be fractional.
     #[inline(always)]
     fn push_number(&mut self, number: f64) {
         push_number(number, &mut self.bytes);
@@ -105,7 +105,7 @@ struct TagTables {
     keys: Dictionary,
     /// Offset and length of each key in `keys`.
     key_ranges: Vec<(usize, usize)>,
-    /// Values by key index. The list keeps the allocations of earlier blocks, so it may be longer
+    /// Values by key index. The list keeps the allocations of earlier blocks, so it can be longer
     /// than `keys`.
     values: Vec<KeyValues>,
     /// Total bytes of all values.

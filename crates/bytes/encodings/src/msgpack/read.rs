@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Skips an item of a type that blocks do not use, but later versions may use.
+    /// Skips an item of a type that blocks do not use, but later versions might use.
     fn skip_other(&mut self, first: u8) -> Result<Item<'a>, DecodeError> {
         let len = match first {
             0xC0 | 0xC2 | 0xC3 => 0,

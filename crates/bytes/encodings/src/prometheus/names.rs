@@ -3,7 +3,7 @@
 /// How a name is converted to letters, digits and `_`. Metric names may also contain `:`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameEscaping {
-    /// Replaces each invalid character with `_`. Different names may become equal.
+    /// Replaces each invalid character with `_`. Different names can become equal.
     #[default]
     Underscores,
     /// Prometheus' value escaping. An invalid name gets the prefix `U__`. After the prefix, `__`

@@ -36,7 +36,7 @@ pub struct Row {
 pub struct RowPlace<'r> {
     /// The rows of the batch.
     pub rows: &'r Rows,
-    /// The row, which may be a copy of one of `rows`.
+    /// The row, which can be a copy of one of `rows`.
     pub row: &'r Row,
     /// The buffer that contains the strings of `row`.
     pub text: &'r [u8],

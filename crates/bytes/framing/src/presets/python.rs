@@ -4,7 +4,7 @@ use super::entry::{TEXT_LINES_MAX, begins_entry, reports_error};
 
 const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
 const GROUP: &[u8] = b"+ Exception Group Traceback (most recent call last):";
-/// The frame of a syntax error, which may appear without a traceback.
+/// The frame of a syntax error, which can appear without a traceback.
 const FILE: &[u8] = b"  File \"";
 const CHAINS: [&[u8]; 2] = [
     b"During handling of the above exception, another exception occurred:",
@@ -114,7 +114,7 @@ impl State {
 
     /// Returns the state after a line of text, or `None` if the text has too many lines.
     fn after_text(self, line: &[u8]) -> Option<State> {
-        // Frames may follow, as after `Call stack:`.
+        // Frames can follow, as after `Call stack:`.
         let place = if line.ends_with(b":") { Place::Frames } else { Place::Text };
         let is_text = self.text_lines < TEXT_LINES_MAX;
         is_text.then(|| State { place, text_lines: self.text_lines + 1, ..self })

@@ -8,7 +8,7 @@ pub(super) enum Of {
     Float,
     /// A request line such as `GET /index.html HTTP/1.1`.
     Request,
-    /// A time, which may contain a space.
+    /// A time, which can contain a space.
     Time {
         spaced: bool,
     },
@@ -19,7 +19,7 @@ pub(super) enum Of {
 pub(super) struct Variable {
     pub name: String,
     pub of: Of,
-    /// Whether the variable may list one value per upstream server, as in `0.1, 0.2 : 0.3`. Such a
+    /// Whether the variable can list one value per upstream server, as in `0.1, 0.2 : 0.3`. Such a
     /// list stays a string.
     pub list: bool,
     /// The timestamp format, if the variable is a time.

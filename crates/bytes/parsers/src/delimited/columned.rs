@@ -155,7 +155,7 @@ fn after_fields<'h>(header: &'h str, config: &DelimitedConfig) -> Option<&'h str
 }
 
 /// Returns the names in a list. Whitespace separates the names unless the list contains the
-/// delimiter, because files with other delimiters may use either.
+/// delimiter, because files with other delimiters can use either.
 fn listed(list: &str, config: &DelimitedConfig) -> Result<Vec<String>, Reason> {
     let list = list.trim_matches(' ');
     let is_space = config.delimiter == " ";

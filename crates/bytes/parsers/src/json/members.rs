@@ -6,7 +6,7 @@ use crate::fields::Reason;
 use millstream_columns::{Cell, Kind, unescape};
 
 /// Calls `each` with the unescaped name and the source text of every member of a JSON object.
-/// Returns false if the text is not exactly one object. Even then, `each` may already have been
+/// Returns false if the text is not exactly one object. Even then, `each` might already have been
 /// called for some members.
 pub fn json_members<'t>(text: &'t [u8], each: impl FnMut(&[u8], &'t [u8])) -> bool {
     let mut cursor = Cursor { text, line: Cell::new(Kind::Text, 0, text.len()), at: 0 };

@@ -40,7 +40,7 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
     Ok(len)
 }
 
-/// Splits a message from the origin detection fields that follow it. A message may contain bars,
+/// Splits a message from the origin detection fields that follow it. A message can contain bars,
 /// and clients append these fields to it.
 fn split_extra(text: &str) -> (&str, &str) {
     let mut end = text.len();

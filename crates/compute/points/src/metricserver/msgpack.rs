@@ -52,7 +52,7 @@ pub fn is_array(first: u8) -> bool {
     matches!(first, 0x90..=0x9F | 0xDC | 0xDD)
 }
 
-/// Returns the string at the start of `rest`, which may have up to 255 bytes, and the rest of the
+/// Returns the string at the start of `rest`, which can have up to 255 bytes, and the rest of the
 /// bytes.
 #[inline(always)]
 pub fn short_string(rest: &[u8]) -> Option<(&[u8], &[u8])> {

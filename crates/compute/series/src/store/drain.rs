@@ -25,7 +25,7 @@ pub struct Drain {
 /// The result of a drain step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There may be more series.
+    /// There might be more series.
     More,
     /// All series are drained, and the next period has begun. The counts are for the previous
     /// period.

@@ -115,7 +115,7 @@ impl Merging {
 
 impl Link {
     /// Counts a generation without points. Returns whether to report the series as idle. A series
-    /// may be reported repeatedly, because the shard might not have evicted it.
+    /// can be reported repeatedly, because the shard might not have evicted it.
     fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)

@@ -1,4 +1,4 @@
-//! The header of a chunk that may still be growing.
+//! The header of a chunk that might still be growing.
 
 use super::ReadError;
 use crate::Clock;

@@ -1,4 +1,4 @@
-//! Reads a chunk that may be growing: its types and pools, and ranges of its events.
+//! Reads a chunk that might be growing: its types and pools, and ranges of its events.
 
 use super::chunk_header::{ChunkHeader, HEADER_BYTES};
 use super::event::{CHECKPOINT, Event, METADATA};

@@ -27,7 +27,7 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Reads the size and the type of the event at the start of `bytes`, which may be cut off
+    /// Reads the size and the type of the event at the start of `bytes`, which might be cut off
     /// before the end of the event. Returns `None` if the type is not available.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ pub struct EventPlan {
 }
 
 impl EventPlan {
-    /// Creates a plan for reading the fields with these names. The type may lack some of them.
+    /// Creates a plan for reading the fields with these names. The type can lack some of them.
     /// Returns `None` if the layout of the type is unknown.
     ///
     /// # Panics

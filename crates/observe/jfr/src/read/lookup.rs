@@ -9,7 +9,7 @@ use super::types::Types;
 use std::borrow::Cow;
 
 /// Maximum number of keys from a value to its string. For example, a class refers to a symbol,
-/// which refers to a string, which may be in the pool.
+/// which refers to a string, which can be in the pool.
 const CHAIN_MAX: usize = 4;
 
 /// Maximum bytes of a class or method name. Longer names are truncated.

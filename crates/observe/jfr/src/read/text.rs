@@ -18,7 +18,7 @@ pub enum Text<'a> {
     None,
     /// The key of a string in the pool.
     Key(u64),
-    /// UTF-8, which may be invalid.
+    /// UTF-8, which can be invalid.
     Utf8(&'a [u8]),
     /// Latin-1.
     Latin1(&'a [u8]),

@@ -25,7 +25,7 @@ const TYPES_MAX: usize = 16_384;
 const FIELDS_MAX: usize = 1 << 17;
 
 /// Maximum total bytes of all type and field names. The limit is needed because names refer to
-/// strings, which may be shared.
+/// strings, which can be shared.
 const NAME_BYTES_MAX: usize = 1 << 20;
 
 /// The types in a chunk, indexed by id.
@@ -112,7 +112,7 @@ enum Parent<'t> {
     Root,
     /// A type, to which the element's fields are added.
     Type(&'t mut Type),
-    /// A field, for which the element may set the unit.
+    /// A field, for which the element can set the unit.
     Field(&'t mut Field),
 }
 

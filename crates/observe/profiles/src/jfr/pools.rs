@@ -8,7 +8,7 @@ use millstream_jfr::pools::{self, ENTRY_BYTES_MAX, Used};
 use millstream_jfr::stacks::{self, FRAME_BYTES_MAX, METHOD_BYTES_MAX};
 use millstream_jfr::text;
 
-/// Thread states. CPU profiles sample only running threads. In other profiles, threads may be
+/// Thread states. CPU profiles sample only running threads. In other profiles, threads can be
 /// waiting.
 const STATES: [&str; 2] = ["STATE_RUNNABLE", "STATE_DEFAULT"];
 

@@ -366,7 +366,7 @@ fn a_native_histogram_is_cumulative() {
 
 #[test]
 fn a_series_takes_at_most_140_bytes_besides_its_labels() {
-    // Both tables may be half empty. Their tags count as well.
+    // Both tables can be half empty. Their tags count as well.
     let table = 2 * (size_of::<RawSeries>() + 1) + 2 * (size_of::<LabelOwner>() + 1);
     assert!(size_of::<Entry>() + table <= 140, "{} + {table}", size_of::<Entry>());
 }
