@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Pins the calling thread, and the processes that it starts from now on, to one core.
+/// Pins the calling thread, and the processes that it starts afterwards, to one core.
 pub fn pin(core: usize) -> io::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);

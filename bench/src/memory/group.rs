@@ -31,7 +31,8 @@ impl Group {
         Ok(group)
     }
 
-    /// Moves a process into the group, which counts the memory that the process takes from now on.
+    /// Moves a process into the group, which counts the memory that the process takes after this
+    /// call.
     pub fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), process.to_string())
     }

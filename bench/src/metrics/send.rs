@@ -301,7 +301,7 @@ fn connect(to: &str) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// Makes the kernel split buffers into datagrams of `len` bytes from now on.
+/// Makes the kernel split the buffers of later calls into datagrams of `len` bytes.
 fn set_segment(socket: &OwnedFd, len: libc::c_int) -> io::Result<()> {
     // SAFETY: the kernel reads the option from the variable, whose size is given.
     let set = unsafe {

@@ -33,7 +33,7 @@ impl Batch {
         self.selected.len() as u64
     }
 
-    /// Calls an operator. Fails if a row fails.
+    /// Calls an operator. Returns an error if a row fails.
     pub fn call(&self, operator: &Operator) -> io::Result<()> {
         let rows = self.cells.len();
         let columns = [InputColumn { name: "message", cells: &self.cells, own: &[] }];

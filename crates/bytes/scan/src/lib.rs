@@ -115,7 +115,7 @@ pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
 const SHORT_TAGS_BYTES_MAX: usize = 7;
 
 /// Replaces the contents of `out` with the tags of `text`. An empty text has no tags. Any other
-/// text has one tag more than it has end bytes.
+/// text has one more tag than end bytes.
 ///
 /// # Panics
 /// Panics if `text` is longer than `u32::MAX` - 1 bytes.

@@ -32,8 +32,7 @@ impl Reading<'_> {
     }
 
     /// Calls `each` with every number that clients of this kind expect for a period of `seconds`,
-    /// which must be above 0. For a distribution, these are the numbers in `summaries`, or none
-    /// without `summaries`.
+    /// which must be above 0. For a distribution, these are the numbers in `summaries`, if any.
     ///
     /// The totals of counters and meters, and the last values of gauges and stores, are emitted in
     /// every period. All other numbers are emitted only if the period has points.

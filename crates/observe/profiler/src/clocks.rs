@@ -2,9 +2,9 @@
 //!
 //! The clocks are software events of `perf_event_open(2)`, which use a high-resolution timer while
 //! the thread runs. In contrast, the kernel checks a timer for a thread's CPU time only at its
-//! ticks, which are milliseconds apart. If other processes compete for the CPU, a thread may rarely
-//! be running at a tick. Events need a privilege or a `kernel.perf_event_paranoid` below 2, because
-//! they include time in the kernel.
+//! ticks, which are milliseconds apart. If other processes compete for the CPU, a thread might
+//! rarely be running at a tick. Events need a privilege or a `kernel.perf_event_paranoid` below 2,
+//! because they include time in the kernel.
 
 use crate::kernel::{self, Ring};
 use crate::timer::thread_cpu_clock;

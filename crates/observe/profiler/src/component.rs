@@ -12,8 +12,8 @@ const COMPONENTS_MAX: usize = 4096;
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Component number that this thread is working for. The variable must not have a destructor
-    /// or lazy initialization, because signal handlers read it.
+    /// Number of the component for which this thread is working. The variable must not have a
+    /// destructor or lazy initialization, because signal handlers read it.
     static CURRENT: AtomicU32 = const { AtomicU32::new(0) };
 }
 

@@ -47,7 +47,8 @@ pub fn is_handling() -> bool {
 
 /// The data that handlers need to sample for a profile.
 pub(crate) struct Sampler {
-    /// Profile number, because a signal for an earlier profile can arrive late.
+    /// Number of the profile, which its signals carry. A signal for an earlier profile can arrive
+    /// late.
     pub number: u32,
     event: Event,
     pub buffer: Buffer,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
 
-/// Minimum interval, because the kernel checks the CPU time of a thread one to ten times per 10 ms.
+/// Minimum interval, because the kernel's ticks, at which it checks timers, are 1 to 10 ms apart.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// Maximum interval. With a longer interval, a profile of a few seconds would have no samples.

@@ -154,9 +154,9 @@ impl Groups {
 
     /// Interns, adds and merges. The result is the same as with [`Groups::intern_many`] for each
     /// key column, [`Groups::add_many`] and [`Groups::merge_many`], but this method is faster.
-    /// `columns` contains the strings of each key column, and `words` the adjacent words of each
-    /// row. Sets the group of each row, or [`NONE`]. The shortest of the columns and of `groups`
-    /// limits the number of rows.
+    /// `columns` contains the strings of each key column, and `words` contains the adjacent words
+    /// of each row. Sets the group of each row, or [`NONE`]. The shortest of the columns and of
+    /// `groups` limits the number of rows.
     ///
     /// While the method looks up one block of rows in the dictionaries, the groups of the previous
     /// block are read from memory.

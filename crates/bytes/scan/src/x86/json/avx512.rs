@@ -25,8 +25,8 @@ impl Escape32 for Avx512 {
 /// Writes `block` escaped and returns the length. The first lanes of `bytes` contain the same bytes
 /// as the block.
 ///
-/// Expands every byte to the pair (backslash, byte), and then removes the backslashes that are not
-/// needed by compression, so the cost does not depend on the number of escapes.
+/// Expands every byte to the pair (backslash, byte), and then compresses the vector without the
+/// backslashes that are not needed, so the cost does not depend on the number of escapes.
 ///
 /// # Safety
 /// The block must have at most 32 bytes, `out` must be valid for writing
