@@ -74,7 +74,7 @@ impl Samples {
     }
 }
 
-/// Returns the value at `quantile` (0 to 1) of `sorted`.
+/// Returns the value at `quantile` (0 to 1) of `sorted`; `None` if there are no values.
 pub fn sorted_quantile<T: Copy>(sorted: &[T], quantile: f64) -> Option<T> {
     sorted.get((sorted.len().checked_sub(1)? as f64 * quantile) as usize).copied()
 }

@@ -240,7 +240,7 @@ impl<'a> Side<'a> {
 }
 
 /// Returns the target of a scenario in records per CPU second: a share of the limit or a fixed
-/// number, whichever is lower.
+/// number, whichever is lower. Returns `None` if the scenario has no target.
 fn target(scenario: &Header, limit: f64) -> io::Result<Option<f64>> {
     if scenario.text("target_ratio").is_empty() {
         return Ok(None);

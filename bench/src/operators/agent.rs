@@ -145,7 +145,7 @@ impl<'a> Side<'a> {
     }
 
     /// Returns the median over the ratios of the repetitions, because the host's speed changes less
-    /// within a repetition.
+    /// within a repetition. Returns `None` if there is no side to compare with.
     fn ratio(&self, all: &[Side<'a>]) -> Option<f64> {
         let mut ratios = Samples::default();
         let pairs = self.other(all)?.repeated.iter().zip(&self.repeated);

@@ -218,7 +218,7 @@ impl ColumnBuilder {
 pub struct Columns(Arc<Vec<Column>>);
 
 impl Columns {
-    /// Returns the column of a field.
+    /// Returns the column of a field, if it exists.
     pub fn get(&self, name: &str) -> Option<&Column> {
         self.0.iter().find(|column| &*column.name == name)
     }
@@ -251,7 +251,7 @@ impl Columns {
         self.set(merged.finish(column.name.clone()));
     }
 
-    /// Removes the column of a field and returns it.
+    /// Removes the column of a field, if it exists, and returns it.
     pub fn remove(&mut self, name: &str) -> Option<Column> {
         let index = self.0.iter().position(|column| &*column.name == name)?;
         Some(Arc::make_mut(&mut self.0).remove(index))

@@ -26,7 +26,8 @@ impl<'a> Iterator for MemberIter<'a> {
     }
 }
 
-/// Returns the length of the string at the start of `text`, including its quotes.
+/// Returns the length of the string at the start of `text`, including its quotes. Returns `None` if
+/// there is no complete string.
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     text.first().filter(|byte| **byte == b'"')?;
@@ -86,7 +87,7 @@ pub fn push_member(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 
 impl Columns {
     /// Returns the value of a member that has no column, in a row of a batch over `block`. If the
-    /// name is repeated, the last member counts.
+    /// name is repeated, the last member counts. Returns `None` if the row has no such member.
     pub fn member<'a>(&'a self, name: &str, block: &'a [u8], row: usize) -> Option<Value<'a>> {
         let column = self.get(MEMBERS)?;
         let cell = column.cells()[row];

@@ -62,9 +62,9 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     })
 }
 
-/// Parses up to 15 digits with an optional decimal point. Integers of up to 15 digits and powers of
-/// ten up to 10²² are exact in an `f64`, so a single division rounds correctly (Clinger, "How to
-/// read floating point numbers accurately").
+/// Parses up to 15 characters: digits with an optional decimal point. Returns `None` for any other
+/// text. Integers of up to 15 digits and powers of ten up to 10²² are exact in an `f64`, so a
+/// single division rounds correctly (Clinger, "How to read floating point numbers accurately").
 fn parse_short(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];

@@ -35,7 +35,7 @@ pub fn array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*array)
 }
 
-/// Takes eight bytes as a little-endian word.
+/// Takes eight bytes as a little-endian word. Returns `None` if fewer bytes are left.
 #[inline]
 pub fn word(bytes: &mut &[u8]) -> Option<u64> {
     array(bytes).map(u64::from_le_bytes)
@@ -66,7 +66,7 @@ pub fn number_to(bytes: &mut &[u8], max: usize) -> Option<usize> {
     usize::try_from(number(bytes)?).ok().filter(|number| *number <= max)
 }
 
-/// Takes a byte string that [`push_bytes`] wrote.
+/// Takes a byte string that [`push_bytes`] wrote. Returns `None` if the string is incomplete.
 #[inline]
 pub fn byte_string<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
     let length = number_to(bytes, bytes.len())?;

@@ -128,7 +128,8 @@ impl<'a> SketchText<'a> {
 }
 
 /// Parses an array of finite numbers and returns its length. `holds` compares each number with the
-/// previous one, and the first number with -∞.
+/// previous one, and the first number with -∞. Returns `None` if the array is invalid, or if
+/// `holds` returns false.
 fn check_array(array: &[u8], holds: impl Fn(f64, f64) -> bool) -> Option<usize> {
     let (mut len, mut previous) = (0, f64::NEG_INFINITY);
     let mut cursor = Cursor::new(array);

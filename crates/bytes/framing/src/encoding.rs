@@ -131,13 +131,15 @@ impl TextDecoder {
         if self.encoding == UTF_16LE { 2 } else { 1 }
     }
 
-    /// Returns the length of the first line of `raw`, including its line ending.
+    /// Returns the length of the first line of `raw`, including its line ending; `None` if there is
+    /// no complete line.
     pub fn line_end(self, raw: &[u8]) -> Option<usize> {
         let at = memchr::memchr_iter(b'\n', raw).find(|at| self.is_line_end(raw, *at))?;
         Some(at + self.newline_to_next_line() as usize)
     }
 
-    /// Returns the length of the complete lines of `raw`, which begins at an even file offset.
+    /// Returns the length of the complete lines of `raw`, which begins at an even file offset;
+    /// `None` if there are none.
     pub fn last_line_end(self, raw: &[u8]) -> Option<usize> {
         let at = memchr::memrchr_iter(b'\n', raw).find(|at| self.is_line_end(raw, *at))?;
         Some(at + self.newline_to_next_line() as usize)

@@ -180,7 +180,8 @@ impl Framer {
         group::group(lines, text, span, classifier, found)
     }
 
-    /// Returns the length of the first line of `raw`, including its line ending.
+    /// Returns the length of the first line of `raw`, including its line ending; `None` if there is
+    /// no complete line.
     pub fn line_end(&self, raw: &[u8]) -> Option<usize> {
         match &self.reading {
             LineReader::Encoded(decoder) => decoder.line_end(raw),

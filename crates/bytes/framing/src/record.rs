@@ -26,7 +26,7 @@ pub struct Record {
     pub is_partial: bool,
 }
 
-/// Returns the index of the stream with this name.
+/// Returns the index of the stream with this name; `None` for any other name.
 pub fn stream_index(name: &[u8]) -> Option<usize> {
     match name {
         b"stdout" => Some(0),

@@ -167,8 +167,8 @@ impl TimeReader {
         }
     }
 
-    /// Tries the other formats. The order is always the configured one, because a timestamp can
-    /// match several formats.
+    /// Tries the other formats. Returns `None` if none of them matches. The order is always the
+    /// configured one, because a timestamp can match several formats.
     fn try_others(&mut self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let fits = |stamp: &Stamp| !self.is_exact || stamp.len == text.len();
         let mut read = self.others.iter_mut().map(|parser| parser.parse(text, reference_ns));

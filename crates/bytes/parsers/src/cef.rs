@@ -58,7 +58,8 @@ impl Cef {
         Ok(self.extension(line, header.end, fields))
     }
 
-    /// Parses the extension. Returns the position of any text without a key.
+    /// Parses the extension. Returns the position of the text before the first key, if there is
+    /// any.
     fn extension(&mut self, line: &Line<'_>, begin: usize, fields: &mut Fields) -> Option<usize> {
         let text = line.text;
         let equals = memchr_iter(b'=', &text[begin..]).map(|at| begin + at);
@@ -77,7 +78,8 @@ impl Cef {
 /// The reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
-/// Returns the key before the `=` at `equals`, in an extension that starts at `begin`.
+/// Returns the key before the `=` at `equals`, in an extension that starts at `begin`. Returns
+/// `None` if there is no valid key.
 #[inline(always)]
 fn key_before(text: &[u8], begin: usize, equals: usize) -> Option<Span> {
     let len = text[begin..equals].iter().rev().take_while(|byte| is_in_key(**byte)).count();

@@ -44,7 +44,8 @@ impl Cri {
         Cri { time: TimeParser::new(format.clone()), format }
     }
 
-    /// Splits a line into timestamp, stream, flags and message.
+    /// Splits a line into timestamp, stream, flags and message. Returns `None` if the line is not
+    /// in this format.
     #[inline(always)]
     fn cells(&mut self, line: Cell, text: &[u8], read_ns: i64) -> Option<[Cell; 4]> {
         let found = cri_fields(text)?;

@@ -221,7 +221,7 @@ impl EventFields {
 /// if the backslash is an ordinary character.
 type Escape = fn(u8) -> Option<u8>;
 
-/// The escapes in the value of a pair.
+/// The [`Escape`] function for the value of a pair.
 fn escape(byte: u8) -> Option<u8> {
     match byte {
         b'=' | b'\\' => Some(byte),

@@ -65,7 +65,7 @@ impl Fields {
         self.list.is_empty()
     }
 
-    /// Returns the index of a field.
+    /// Returns the index of a field, if it exists.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.list.iter().position(|field| field.name.as_bytes() == name)
     }

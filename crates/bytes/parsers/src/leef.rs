@@ -99,7 +99,8 @@ impl Leef {
 /// The reason why a line does not match, and the position of the mismatch.
 type Failed = (Reason, usize);
 
-/// Stores an attribute. If the attribute has no key or no `=`, returns its position instead.
+/// Stores an attribute. If the attribute has no key or no `=`, returns its position instead, unless
+/// it is blank.
 fn put_attribute(
     events: &mut EventFields,
     line: &Line<'_>,
@@ -141,7 +142,7 @@ fn delimiter_of(field: &[u8]) -> Option<char> {
     }
 }
 
-/// Decodes a character that is written as `0x09` or `x09`.
+/// Decodes a character that is written as `0x09` or `x09`. Returns `None` for any other text.
 fn hexadecimal(field: &str) -> Option<char> {
     let field = field.strip_prefix('0').unwrap_or(field);
     let digits = field.strip_prefix(['x', 'X'])?;

@@ -62,7 +62,8 @@ impl<'a> Regions<'a> {
         Regions { input: *input, run: 0, row: input.runs.first().map_or(0, |run| run.0) }
     }
 
-    /// Returns the next region, and replaces the contents of `lines` with its lines.
+    /// Returns the next region, and replaces the contents of `lines` with its lines. Returns `None`
+    /// after the last region.
     pub fn next(&mut self, lines: &mut Vec<Line>) -> Option<Region<'a>> {
         lines.clear();
         let (own, low) = self.peek().map(|cell| (cell.is_own(), cell.start()))?;
@@ -84,7 +85,7 @@ impl<'a> Regions<'a> {
         Some(Region { bytes: &buffer[low..], cell: new(Kind::Text, low, high - low) })
     }
 
-    /// Returns the cell of the next row.
+    /// Returns the cell of the next selected row, or `None` after the last one.
     #[inline]
     fn peek(&mut self) -> Option<Cell> {
         let mut run = self.input.runs.get(self.run)?;

@@ -241,7 +241,8 @@ impl Syslog {
         true
     }
 
-    /// Parses a local time at the start of a text, including any year or zone after it.
+    /// Parses a local time at the start of a text, including any year or zone after it. Returns
+    /// `None` if there is no time.
     fn stamp(&mut self, text: &[u8], read_ns: i64) -> Option<Stamp> {
         for LocalTimes { plain, zoned } in &mut self.local {
             let Ok(stamp) = plain.parse(text, read_ns) else { continue };
@@ -355,7 +356,7 @@ impl<'a> LineReader<'a> {
     }
 
     /// Returns a word that `is_kind` accepts and that is followed by a colon and a space. Skips all
-    /// three.
+    /// three. Returns `None` and skips nothing if there is no such word.
     fn label(&mut self, is_kind: impl Fn(&[u8]) -> bool) -> Option<Span> {
         let len = self.rest().windows(2).position(|pair| pair == b": ")?;
         if !is_kind(&self.rest()[..len]) || self.rest()[..len].contains(&b' ') {
@@ -405,7 +406,7 @@ impl<'a> LineReader<'a> {
     }
 
     /// Parses structured data at `at`, which must be followed by a space or the end of the line.
-    /// Returns the length of the data.
+    /// Returns the length of the data, or `None` if the data is missing or invalid.
     fn structured_data(&mut self, at: usize) -> Option<usize> {
         let text = &self.text[at..];
         let len = data::read(text, &mut self.data);
@@ -470,7 +471,7 @@ impl<'a> LineReader<'a> {
     }
 
     /// Parses a tag in the form `tag[pid]:` or `tag:`. Returns the end of the name, the process id,
-    /// and the end of the tag.
+    /// and the end of the tag. Returns `None` if there is no tag.
     #[allow(clippy::type_complexity)]
     fn tag(&self) -> Option<(usize, Option<Span>, usize)> {
         let rest = self.rest();

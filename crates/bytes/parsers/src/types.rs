@@ -56,7 +56,8 @@ impl Type {
     }
 }
 
-/// Rewrites integers with a plus sign or leading zeros, which are not valid JSON.
+/// Casts an integer. An integer with a plus sign or leading zeros, which is not valid JSON, is
+/// rewritten. Returns `None` for any other text.
 #[cold]
 fn slow_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     let value: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
@@ -68,7 +69,7 @@ fn slow_int(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     })
 }
 
-/// Casts a number. A number that is not valid JSON is rewritten.
+/// Casts a number. A number that is not valid JSON is rewritten. Returns `None` for any other text.
 fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     if text.len() < 300
         && let Some(kind) = is_number(text)

@@ -56,8 +56,8 @@ fn reason(error: &str) -> &str {
     error.lines().last().unwrap_or(error).trim_start_matches("error: ")
 }
 
-/// Returns the position that an error marks with `^`, in characters. Returns [`None`] if the
-/// expression has several lines.
+/// Returns the position that an error marks with `^`, in characters. Returns `None` if there is no
+/// mark for the position, as in an expression of several lines.
 fn position(pattern: &str, error: &str) -> Option<usize> {
     const INDENT: usize = 4;
     let mut lines = error.lines().skip_while(|line| line.get(INDENT..) != Some(pattern)).skip(1);
@@ -100,7 +100,8 @@ fn advice(pattern: &str, reason: &str, rest: &str, usage: PatternUse) -> String 
         .unwrap_or_else(|| "see the syntax at https://docs.rs/regex/#syntax".to_owned())
 }
 
-/// Returns advice for an expression that contains `%{NAME}`, which is grok syntax.
+/// Returns advice for an expression that contains `%{NAME}`, which is grok syntax. Returns `None`
+/// for any other expression.
 fn grok(pattern: &str, usage: PatternUse) -> Option<String> {
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
     pattern.match_indices("%{").find(|(at, opener)| is_name(&pattern[at + opener.len()..]))?;
@@ -144,7 +145,8 @@ fn atomic(reason: &str, pattern: &str) -> Option<String> {
     is_atomic.then(|| "atomic groups are not supported: use `(?:`".to_owned())
 }
 
-/// Returns advice for escapes from other regular expression dialects.
+/// Returns advice for an unknown escape, such as one from another regular expression dialect.
+/// Returns `None` for any other error.
 fn escape(reason: &str, rest: &str) -> Option<String> {
     const ESCAPES: &[(&str, &str)] = &[
         (r"\Z", r"use `$`, or `\z` in multi-line mode"),

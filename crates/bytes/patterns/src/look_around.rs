@@ -78,7 +78,8 @@ fn without(usage: PatternUse) -> String {
     advice.to_owned()
 }
 
-/// Returns the position of the first look-around that is outside classes and escapes.
+/// Returns the position of the first look-around that is outside classes and escapes, if there is
+/// one.
 fn first(pattern: &str) -> Option<usize> {
     let (mut is_class, mut is_escaped) = (false, false);
     for (at, char) in pattern.char_indices() {

@@ -54,7 +54,7 @@ pub fn count_newlines(block: &[u8]) -> usize {
     Kernel::best().count_newlines(block)
 }
 
-/// Returns the position of the last `\n` in `block`.
+/// Returns the position of the last `\n` in `block`, if there is one.
 #[inline]
 pub fn last_newline(block: &[u8]) -> Option<usize> {
     Kernel::best().last_newline(block)
@@ -86,7 +86,7 @@ pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     Kernel::best().bitmap(block, set, out);
 }
 
-/// Returns the position of the first `"`, `\\` or byte below 0x20 in `text` at or after `from`,
+/// Returns the position of the first `"`, `\` or byte below 0x20 in `text` at or after `from`,
 /// which is where the plain part of a JSON string ends. If there is no such byte, returns the
 /// larger of `text.len()` and `from`.
 #[inline(always)]

@@ -80,7 +80,7 @@ impl Fields {
 }
 
 /// Returns the time in the latest year in which the day exists and the time is at most one day
-/// after the reference.
+/// after the reference. Returns `None` if there is no such year within [`YEARS_BACK`].
 fn resolve_year(
     month: i64,
     day: i64,
@@ -115,7 +115,8 @@ fn days_of_date(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(days_before(year) + BEFORE[index] + if month > 2 { leap } else { 0 } + day - 1)
 }
 
-/// Returns the number of days since 1970-01-01 for a day of the year.
+/// Returns the number of days since 1970-01-01 for a day of the year. Returns `None` if the year
+/// has no such day.
 fn days_of_year(year: i64, day: i64) -> Option<i64> {
     (1..=365 + i64::from(is_leap(year))).contains(&day).then(|| days_before(year) + day - 1)
 }

@@ -109,7 +109,7 @@ impl Shape {
 
 impl Cached {
     /// Returns the time of a text that differs from the previous text only in its second and
-    /// fraction.
+    /// fraction. Returns `None` for any other text.
     #[inline]
     fn parse_cached(&self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let shape = &self.shape;

@@ -99,7 +99,8 @@ fn index(spans: &[Span], seconds: i64) -> usize {
     spans.partition_point(|span| span.begin_seconds <= seconds) - 1
 }
 
-/// Packs a name of up to eight bytes into an integer. Longer names do not exist.
+/// Packs a name of up to eight bytes into an integer. Returns `None` for an empty or longer name,
+/// which no zone has.
 fn pack(name: &[u8]) -> Option<u64> {
     let mut bytes = [0; 8];
     bytes.get_mut(..name.len())?.copy_from_slice(name);

@@ -35,7 +35,7 @@ const ABBREVIATIONS: &[(&str, &str)] = &[
     ("NZDT", "Pacific/Auckland"),
 ];
 
-/// Returns a location in which this abbreviation is used.
+/// Returns a location in which this abbreviation is used; `None` if the abbreviation is unknown.
 pub fn location_of(abbreviation: &str) -> Option<&'static str> {
     let matches = |(known, _): &&(&str, &str)| known.eq_ignore_ascii_case(abbreviation);
     ABBREVIATIONS.iter().find(matches).map(|(_, location)| *location)

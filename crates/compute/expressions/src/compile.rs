@@ -83,7 +83,7 @@ impl Compiler {
     }
 
     /// Returns the path that an expression denotes: `a.b`, `event.a`, `event["a"]`. The path of the
-    /// whole event is empty.
+    /// whole event is empty. Returns `None` for any other expression.
     fn path(&self, expr: &Expr) -> Option<Vec<String>> {
         let (operand, part) = match &expr.form {
             Form::Name(name) if self.variable(name).is_some() => return None,

@@ -9,7 +9,8 @@ pub const DAY_SECONDS: i64 = 86_400;
 
 static RFC3339: LazyLock<Option<Format>> = LazyLock::new(|| Format::new("rfc3339", None).ok());
 
-/// Parses an RFC 3339 timestamp into nanoseconds since 1970.
+/// Parses an RFC 3339 timestamp into nanoseconds since 1970. Returns `None` if the text is not a
+/// timestamp.
 pub fn timestamp(text: &[u8]) -> Option<i64> {
     let stamp = RFC3339.as_ref()?.parse(text, 0).ok()?;
     (stamp.len == text.len()).then_some(stamp.ns)
@@ -54,7 +55,8 @@ const UNITS: &[(&str, i64)] = &[
     ("s", SECOND),
 ];
 
-/// Parses a duration, which consists of numbers with units, such as `1h30m` or `-1.5s`.
+/// Parses a duration, which consists of numbers with units, such as `1h30m` or `-1.5s`. Returns its
+/// nanoseconds, or `None` if the text is not a duration or exceeds 64 bits.
 pub fn duration(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -77,7 +79,8 @@ pub fn duration(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns a decimal number times a unit, truncated to nanoseconds.
+/// Returns a decimal number times a unit, truncated to nanoseconds. Returns `None` if the number is
+/// invalid or too long.
 fn scaled(number: &str, unit_ns: i64) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_empty = whole.is_empty() && fraction.is_empty();

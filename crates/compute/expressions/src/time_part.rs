@@ -20,7 +20,8 @@ pub fn part(name: &str, operand: &Value<'_>, zone: Option<&Value<'_>>) -> Outcom
     value.map(Value::Int).ok_or(Error::Mistyped)
 }
 
-/// Parses a UTC offset: `UTC`, `+02:00`, `-02:30`, `02:00`.
+/// Parses a UTC offset into seconds: `UTC`, `+02:00`, `-02:30`, `02:00`. Returns `None` for any
+/// other text.
 fn zone_seconds(zone: &str) -> Option<i64> {
     let signed = if zone.starts_with(|c: char| c.is_ascii_digit()) {
         format!("+{zone}")

@@ -224,7 +224,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
     })
 }
 
-/// Compares an int with a double as doubles, as CEL does.
+/// Compares an int with a double as doubles, as CEL does. Returns `None` if the double is NaN.
 #[inline(always)]
 pub fn compare_mixed(a: i64, b: f64) -> Option<Ordering> {
     (a as f64).partial_cmp(&b)

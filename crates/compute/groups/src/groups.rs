@@ -107,7 +107,8 @@ impl Groups {
         self.add_text(column, probe, text)
     }
 
-    /// Adds a string that is new in the column.
+    /// Adds a string that is new in the column, and returns its id. Returns `None` if there is no
+    /// space, or if the column does not exist.
     fn add_text(&mut self, column: usize, probe: Probe, text: &[u8]) -> Option<u32> {
         let id = self.dictionaries.get_mut(column)?.add(probe, text)?;
         if self.keys() == 1 {
@@ -127,7 +128,8 @@ impl Groups {
         }
     }
 
-    /// Returns the group for an id, in a table with one key column.
+    /// Returns the group for an id, in a table with one key column. Returns `None` if the id has no
+    /// group.
     #[inline(always)]
     fn group_of(&self, id: u32) -> Option<u32> {
         if id == ABSENT {
@@ -148,7 +150,7 @@ impl Groups {
         if self.is_full() { None } else { self.add_group(ids) }
     }
 
-    /// Adds a new group.
+    /// Adds a new group. Returns `None` if the ids are invalid or there are too many groups.
     fn add_group(&mut self, ids: &[u32]) -> Option<u32> {
         let is_known = |(id, dictionary): (&u32, &Dictionary)| *id as usize <= dictionary.len();
         if ids.len() != self.keys() || !ids.iter().zip(&self.dictionaries).all(is_known) {

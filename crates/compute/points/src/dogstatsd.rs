@@ -73,7 +73,7 @@ impl<'a, V: Visit<'a>> StatsdLines for Lines<'_, 'a, V> {
 }
 
 /// Returns the point in a line of the most common form: one value with at most eight digits, a
-/// type, optional tags, and nothing else.
+/// type, optional tags, and nothing else. Returns `None` for any other line.
 #[inline(always)]
 fn parse_common<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     let (name, value_bytes) = (fields.name(), fields.value_bytes()?);

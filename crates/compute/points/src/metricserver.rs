@@ -92,7 +92,8 @@ fn emit_common<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit
     true
 }
 
-/// Returns a point of the common form at the start of `rest`, and the rest of the bytes.
+/// Returns a point of the common form at the start of `rest`, and the rest of the bytes. Returns
+/// `None` for any other form.
 #[inline(always)]
 fn parse_common(rest: &[u8], arrived: u64) -> Option<(Point<'_>, &[u8])> {
     let rest = rest.strip_prefix(b"\x96\xA4emit")?;

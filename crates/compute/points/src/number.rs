@@ -84,7 +84,7 @@ fn value_of(digits: u64) -> u64 {
     (fours & 0x0000_FFFF_0000_FFFF).wrapping_mul((10_000 << 32) + 1) >> 32
 }
 
-/// Parses a number in any form.
+/// Parses a number in any form. Returns `None` if `text` is not a number.
 #[inline(never)]
 fn parse_slow(text: &[u8]) -> Option<f64> {
     let (sign, digits) = match text {
@@ -126,7 +126,8 @@ pub fn valid_seconds(seconds: i64) -> Option<i64> {
     (1..=SECONDS_MAX).contains(&seconds).then_some(seconds)
 }
 
-/// Parses an unsigned integer, such as a time in seconds or a length.
+/// Parses an unsigned integer, such as a time in seconds or a length. Returns `None` for any other
+/// text, and above the maximum of `i64`.
 pub fn parse_int(text: &[u8]) -> Option<i64> {
     let is_digits = text.first().is_some_and(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_digits)?;

@@ -299,7 +299,8 @@ impl<'b> TaskPartial<'b> {
         are_known
     }
 
-    /// Looks up, adds and merges many groups at a time, so that their cache misses overlap.
+    /// Looks up, adds and merges many groups at a time, so that their cache misses overlap. Returns
+    /// `None` if the keys are invalid.
     fn merge_many(
         &self,
         reader: &PartialReader<'_>,
@@ -399,7 +400,7 @@ impl<'b> Dictionary<'b> {
         Some(Dictionary { ends, bytes })
     }
 
-    /// Returns the string at an index.
+    /// Returns the string at an index, if it exists.
     fn string(&self, index: usize) -> Option<&'b [u8]> {
         let end = |index: usize| self.ends.get(index).map(|end| u32::from_le_bytes(*end) as usize);
         let start = index.checked_sub(1).map_or(Some(0), end)?;

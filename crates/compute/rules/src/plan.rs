@@ -383,6 +383,7 @@ impl Planner {
 }
 
 /// Returns the task field that is a prefix of a path, preferring a longer name: `a.b`, then `a`.
+/// Returns `None` if the path refers to an event field.
 fn own_name<'p>(task: &Task, path: &'p str) -> Option<&'p str> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     let mut names: Vec<&str> = ends.map(|end| &path[..end]).collect();

@@ -119,8 +119,8 @@ impl TimedValues {
         Some(&mut self.values[at].value)
     }
 
-    /// Removes and returns a value. After the first call, no value may be added until all are
-    /// removed.
+    /// Removes and returns a value, or returns `None` if there are no values. After the first call,
+    /// no value may be added until all are removed.
     pub fn pop(&mut self) -> Option<Timed> {
         let value = self.values.pop();
         if value.is_some() && self.values.len() == 0 {

@@ -47,8 +47,8 @@ pub struct Bucket {
 pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
-    /// Returns a number that has this hash and for which `is_it` returns true. Only the upper and
-    /// lower bits of the hash are compared.
+    /// Returns a number that has this hash and for which `is_it` returns true, if there is one.
+    /// Only the upper and lower bits of the hash are compared.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts.get(part_of(hash))?.find(hash as u32, is_it)
@@ -179,8 +179,8 @@ impl Part {
 }
 
 impl Bucket {
-    /// Returns the first number in the bucket that has this hash. More numbers can have the same
-    /// hash.
+    /// Returns the first number in the bucket that has this hash, if there is one. More numbers can
+    /// have the same hash.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> Option<u32> {
         let equal = equal_mask(&self.hashes, hash as u32);
@@ -215,8 +215,8 @@ impl Bucket {
         (self.hashes[at], self.numbers[at]) = (hash, number);
     }
 
-    /// Removes and returns the first entry for which `is_it` returns true. Moves the last entry
-    /// into its place.
+    /// Removes and returns the first entry for which `is_it` returns true, if there is one. Moves
+    /// the last entry into its place.
     fn take(&mut self, mut is_it: impl FnMut(u32, u32) -> bool) -> Option<(u32, u32)> {
         let len = self.entries().count();
         let at = self.entries().position(|(hash, number)| is_it(hash, number))?;

@@ -51,7 +51,8 @@ fn is_named(path: &str) -> bool {
     path.starts_with('/') || path == "[vdso]"
 }
 
-/// Returns the addresses, permissions, file offset and path in a line.
+/// Returns the addresses, permissions, file offset and path in a line; `None` if the line is
+/// invalid.
 fn fields(line: &str) -> Option<(Range<u64>, &str, u64, &str)> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let (addresses, rest) = line.split_once(' ')?;

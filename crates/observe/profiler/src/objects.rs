@@ -134,7 +134,8 @@ impl Segments<'_> {
         ranges.reduce(|all, next| all.start.min(next.start)..all.end.max(next.end))
     }
 
-    /// Copies up to `bytes` bytes, from an address to the end of its readable segment.
+    /// Copies up to `bytes` bytes, from an address to the end of its readable segment. Returns
+    /// `None` if there is no such segment.
     ///
     /// # Safety
     ///
@@ -177,7 +178,7 @@ impl Segments<'_> {
     }
 }
 
-/// Returns the build id from ELF notes.
+/// Returns the build id in ELF notes, in hexadecimal; `None` if there is no build id.
 fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
     const BUILD_ID: u32 = 3;
     loop {

@@ -212,7 +212,8 @@ fn rule(frames: &EhFrame<Bytes<'_>>, row: &UnwindTableRow<usize>) -> Option<Rule
     })
 }
 
-/// Returns the position of a saved register, in words from the frame's address.
+/// Returns the position of a saved register, in words from the frame's address, or [`NOT_SAVED`].
+/// Returns `None` if the kind of rule is not supported.
 fn saved(rule: Option<RegisterRule<usize>>) -> Option<i16> {
     match rule {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(NOT_SAVED),

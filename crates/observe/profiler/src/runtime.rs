@@ -54,7 +54,7 @@ pub fn set_runtime(runtime: &'static dyn Runtime) {
     _ = RUNTIME.set(runtime);
 }
 
-/// Returns the runtime of the process. Safe in signal handlers.
+/// Returns the runtime of the process, if one was set. Safe in signal handlers.
 pub(crate) fn runtime() -> Option<&'static dyn Runtime> {
     RUNTIME.get().copied()
 }

@@ -139,8 +139,8 @@ pub(crate) fn walk(
     Walked { count: addresses.len(), is_truncated: true, generated: None }
 }
 
-/// Returns the caller of a function without a frame, whose return address is at the top of the
-/// stack.
+/// Returns the caller of a function without a frame, whose return address is in a register or at
+/// the top of the stack. Returns `None` if the stack cannot be read.
 pub(crate) fn caller_without_frame(stack: &StackMemory, registers: Registers) -> Option<Registers> {
     match registers.link {
         Some(pc) => Some(Registers { pc, link: None, ..registers }),
@@ -151,7 +151,8 @@ pub(crate) fn caller_without_frame(stack: &StackMemory, registers: Registers) ->
     }
 }
 
-/// Returns the caller of a function that maintains the frame pointer.
+/// Returns the caller of a function that maintains the frame pointer. Returns `None` if the frame
+/// pointer does not point into the stack.
 pub(crate) fn caller_by_frame_pointer(
     stack: &StackMemory,
     registers: Registers,

@@ -96,7 +96,8 @@ impl<'m, W: Word> Pool<'m, W> {
         self.words.chunks(self.chunk_words).take(self.count())
     }
 
-    /// Takes a chunk that has no owner. Tries each chunk once.
+    /// Takes a chunk that has no owner. Tries each chunk once. Returns the chunk and its new
+    /// sequence, or `None` if all chunks have owners.
     fn take(&self, thread: &OsThread) -> Option<(&'m [W], u32)> {
         let count = self.count();
         for _ in 0..count {
@@ -244,7 +245,8 @@ pub struct Copied<'c> {
 }
 
 impl<'c> Copied<'c> {
-    /// Parses a copied chunk. The words can have arbitrary values.
+    /// Parses a copied chunk. The words can have arbitrary values. Returns `None` if the header is
+    /// incomplete.
     pub fn of_words(words: &'c [u64]) -> Option<Copied<'c>> {
         let (header, slots) = words.split_at_checked(HEADER_WORDS)?;
         let position = Position::of_word(header[POSITION]);

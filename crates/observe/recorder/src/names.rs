@@ -224,7 +224,7 @@ impl CopiedNames {
     }
 
     /// Returns the epoch of the half to which a reference points, and the start of that epoch in
-    /// ticks.
+    /// ticks. Returns `None` if the copy of the half is incomplete.
     pub fn epoch(&self, reference: u32) -> Option<(u32, u64)> {
         let half = self.half(reference);
         Some(((half.get(POSITION)? >> 32) as u32, *half.get(SINCE)?))
@@ -241,7 +241,7 @@ impl CopiedNames {
         (at >= HEADER_WORDS).then(|| self.half(reference).get(at..))?
     }
 
-    /// Returns the string to which a reference points.
+    /// Returns the string to which a reference points; `None` if the reference is invalid.
     pub fn text(&self, reference: u32) -> Option<String> {
         let (head, words) = self.entry(reference)?.split_first()?;
         let bytes = usize::try_from(head >> 8).ok()?;
@@ -254,7 +254,8 @@ impl CopiedNames {
         Some(String::from_utf8_lossy(&all).into_owned())
     }
 
-    /// Returns the values of the subject to which a reference points.
+    /// Returns the values of the subject to which a reference points; `None` if the reference is
+    /// invalid.
     pub fn subject(&self, reference: u32) -> Option<Shared> {
         let [head, others, ..] = *self.entry(reference)? else { return None };
         let values = [(head >> 32) as u32, others as u32, (others >> 32) as u32];

@@ -86,7 +86,7 @@ fn push_block(set: &LabelSet, suffix: &[u8], quantile: Option<&[u8]>, out: &mut 
     }
 }
 
-/// Splits off the first block.
+/// Splits off the first block. Returns `None` if there is no complete block.
 #[inline]
 pub(super) fn split_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = blocks.split_first_chunk()?;

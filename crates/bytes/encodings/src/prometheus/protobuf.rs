@@ -62,7 +62,7 @@ pub fn push_bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Consumes a varint.
+/// Consumes a varint. Returns `None` if the varint is incomplete or too long.
 pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {

@@ -80,7 +80,8 @@ impl Body {
         Some([before.with_used_symbols()?, after.with_used_symbols()?])
     }
 
-    /// Returns the request with a table that contains only the symbols used by its series.
+    /// Returns the request with a table that contains only the symbols used by its series. Returns
+    /// `None` if the request is invalid.
     fn with_used_symbols(self) -> Option<Body> {
         if self.version == Version::One {
             return Some(self);
@@ -90,7 +91,8 @@ impl Body {
         Some(Body { version: self.version, table: symbols.into_table().into(), series, ends })
     }
 
-    /// Re-encodes the series of each event with `push`. Returns the series and the end offsets.
+    /// Re-encodes the series of each event with `push`. Returns the series and the end offsets;
+    /// `None` if `push` returns `None`.
     fn reencode(
         &self,
         mut push: impl FnMut(&[u8], &mut Vec<u8>) -> Option<()>,

@@ -110,7 +110,8 @@ impl Until {
         Quick { word, mask, len: literal.len(), last: literal.last, guard }
     }
 
-    /// Finds the end of the variable that starts at `start`.
+    /// Finds the end of the variable that starts at `start`. Returns `None` if the literal does not
+    /// follow.
     #[inline(always)]
     pub fn find(
         &self,

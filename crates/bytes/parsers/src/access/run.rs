@@ -246,7 +246,8 @@ impl Run<'_> {
     }
 }
 
-/// Finds the space before the protocol in ` /path HTTP/1.1`.
+/// Finds the space before the protocol in ` /path HTTP/1.1`. Returns `None` if there is no
+/// protocol.
 #[inline(always)]
 fn protocol_at(text: &[u8]) -> Option<usize> {
     if let Some((rest, protocol)) = text.split_last_chunk::<9>()

@@ -145,7 +145,8 @@ pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     Some(Variable::new(name, kind))
 }
 
-/// Returns the variable for a directive with an argument, such as `%{Referer}i`.
+/// Returns the variable for a directive with an argument, such as `%{Referer}i`. Returns `None` if
+/// Apache has no such directive.
 fn with_argument(letter: char, argument: &str) -> Option<Variable> {
     let snake = argument.to_ascii_lowercase().replace(['-', '.'], "_");
     let text = |name: String| Variable::new(name, Of::Text);

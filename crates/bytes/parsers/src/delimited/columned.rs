@@ -144,7 +144,7 @@ impl Columned {
     }
 }
 
-/// Returns the names in a line that begins with `#Fields:`.
+/// Returns the names in a header line that begins with [`FIELDS`]; `None` for any other line.
 fn after_fields<'h>(header: &'h str, config: &DelimitedConfig) -> Option<&'h str> {
     let (start, rest) = header.split_at_checked(FIELDS.len())?;
     if !start.eq_ignore_ascii_case(FIELDS) {

@@ -124,7 +124,8 @@ fn mutated_lines_stay_in_bounds() {
     check_mutated(&mut csv(escaped), &lines, &pieces);
 }
 
-/// Parses a line according to RFC 4180, character by character.
+/// Parses a line according to RFC 4180, character by character. Returns `None` if the line is
+/// invalid.
 fn reference(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut chars) = (Vec::new(), line.chars().peekable());
     loop {

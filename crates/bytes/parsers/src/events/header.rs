@@ -18,13 +18,13 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Finds the first signature with this name. The name ends with a colon.
+    /// Finds the first signature with this name, if there is one. The name ends with a colon.
     pub fn find(text: &[u8], name: &[u8]) -> Option<Signature> {
         memchr_iter(b'|', text).find_map(|pipe| Signature::before(text, name, pipe))
     }
 
-    /// Returns the signature that ends with the pipe at `pipe`. There may be blanks around the
-    /// version.
+    /// Returns the signature that ends with the pipe at `pipe`, if there is one. There may be
+    /// blanks around the version.
     fn before(text: &[u8], name: &[u8], pipe: usize) -> Option<Signature> {
         let trimmed = text[..pipe].trim_ascii_end();
         let is_version = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';

@@ -28,7 +28,8 @@ pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Parses `id name="value" ...]`. Returns the element and the rest.
+/// Parses `id name="value" ...]`. Returns the element and the rest; `None` if the element is
+/// invalid.
 fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (id, mut rest) = name(text)?;
     let mut parameters: Vec<(&[u8], Vec<u8>)> = Vec::new();
@@ -46,14 +47,15 @@ fn element(text: &[u8]) -> Option<(Element<'_>, &[u8])> {
     }
 }
 
-/// Parses a name. Returns the name and the rest.
+/// Parses a name. Returns the name and the rest; `None` if there is no name.
 fn name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_name = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b']' | b'"');
     let len = text.iter().take_while(|byte| is_name(byte)).count();
     (len > 0).then(|| text.split_at(len))
 }
 
-/// Parses a quoted value. Returns the unescaped value and the rest.
+/// Parses a quoted value. Returns the unescaped value and the rest; `None` if there is no closing
+/// quote.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let (mut value, mut rest) = (Vec::new(), text);
     loop {

@@ -137,7 +137,7 @@ unsafe fn lines<V: Tail, F: StatsdLines>(text: &[u8], each: &mut F) {
     }
 }
 
-/// Parses a line that ends in its first block.
+/// Parses a line that ends in its first block. Returns `None` for any other line.
 #[inline(always)]
 fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
     // The end of the line replaces missing bars.
@@ -154,7 +154,8 @@ fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
     (end != 0).then_some(line)
 }
 
-/// Parses a line that ends in its second block and has two bars in the first block.
+/// Parses a line that ends in its second block and has two bars in the first block. Returns `None`
+/// for any other line.
 #[inline(always)]
 fn middle(first: &Masks, second: &Masks, start: u32) -> Option<StatsdLine> {
     let end = lowest(second.end);

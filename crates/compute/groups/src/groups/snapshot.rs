@@ -145,7 +145,8 @@ impl Groups {
         Some(())
     }
 
-    /// Reads the group for events that lack the field.
+    /// Reads the group for events that lack the field, or [`NONE`]. Returns `None` if the number is
+    /// invalid or contradicts the table.
     fn read_absent(&self, bytes: &mut &[u8]) -> Option<u32> {
         let absent = (number_to(bytes, NONE as usize)? as u32).wrapping_sub(1);
         let is_new = self.absent == NONE && absent as usize >= self.len();

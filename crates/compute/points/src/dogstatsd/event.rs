@@ -39,7 +39,8 @@ fn frame(rest: &[u8]) -> Option<(usize, usize, usize)> {
     (title_len > 0 && rest.get(bar) == Some(&b'|') && is_ended).then_some((start, title_len, end))
 }
 
-/// Returns the start of the title, and the lengths of the title and the text.
+/// Returns the start of the title, and the lengths of the title and the text. Returns `None` if the
+/// lengths are invalid.
 fn lengths(rest: &[u8]) -> Option<(usize, usize, usize)> {
     let end = rest.iter().take(LENGTHS_BYTES_MAX).position(|byte| *byte == b'}')?;
     let lengths = rest.get(PREFIX.len()..end)?;

@@ -53,7 +53,7 @@ pub fn is_array(first: u8) -> bool {
 }
 
 /// Returns the string at the start of `rest`, which can have up to 255 bytes, and the rest of the
-/// bytes.
+/// bytes. Returns `None` for any other item.
 #[inline(always)]
 pub fn short_string(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     match *rest {

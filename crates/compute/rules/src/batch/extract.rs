@@ -177,7 +177,8 @@ impl Positions {
         self.known.resize(rows, 0);
     }
 
-    /// Returns the end of the occurrence at `index` in a row's text.
+    /// Returns the end of the occurrence at `index` in a row's text; `None` if there are fewer
+    /// occurrences.
     #[inline]
     fn end(&mut self, left: &Left, row: u32, text: &[u8], index: u32) -> Option<usize> {
         let ends = &mut self.ends[row as usize * self.kept..][..self.kept];
@@ -201,7 +202,7 @@ impl Positions {
 }
 
 /// Returns the end of the next occurrence after `from`. `number` is the number of earlier
-/// occurrences.
+/// occurrences. Returns `None` if there is no other occurrence.
 #[inline(always)]
 fn next_end(left: &Left, text: &[u8], from: usize, number: usize) -> Option<usize> {
     let len = left.finder.needle().len();
@@ -212,7 +213,8 @@ fn next_end(left: &Left, text: &[u8], from: usize, number: usize) -> Option<usiz
     left.finder.find(&text[from..]).map(|at| from + at + len)
 }
 
-/// Returns the end of the occurrence at `index`, without storing the positions.
+/// Returns the end of the occurrence at `index`, without storing the positions. Returns `None` if
+/// there are fewer occurrences.
 fn search_end(left: &Left, text: &[u8], index: u32) -> Option<usize> {
     let mut end = 0;
     for number in 0..=index {
@@ -238,7 +240,8 @@ pub fn between(
 }
 
 impl Between<'_> {
-    /// Returns the range of the value in a row's text.
+    /// Returns the range of the value in a row's text; `None` if the text does not contain the
+    /// value.
     #[inline(always)]
     pub fn place(&mut self, text: &[u8], row: u32) -> Option<Range<usize>> {
         let start = match self.left.kept {

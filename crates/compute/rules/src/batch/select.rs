@@ -390,7 +390,7 @@ impl Postings {
 }
 
 impl ValueIndex {
-    /// Returns the posting for the value in a row.
+    /// Returns the posting for the value in a row, if the index contains the value.
     #[inline(always)]
     fn posting(&self, source: Source<'_>, row: u32) -> Option<PostingId> {
         let cell = source.column.cells()[row as usize];

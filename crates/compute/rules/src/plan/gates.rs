@@ -201,7 +201,8 @@ struct Literals {
 }
 
 impl GateBuilder {
-    /// Returns the values or literals that can serve as a gate for a condition on a field.
+    /// Returns the values or literals that can serve as a gate for a condition on a field. Returns
+    /// `None` if the condition cannot be a gate.
     pub fn candidate(&mut self, field: FieldId, test: &Expression) -> Option<Candidate> {
         let keys = match test.test() {
             Test::OneOf(_, values) => {
@@ -341,7 +342,7 @@ impl ValueIndex {
         self.short.values().chain(self.long.values()).chain(self.ints.values())
     }
 
-    /// Returns the posting for a text.
+    /// Returns the posting for a text, if any condition tests this text.
     #[inline(always)]
     pub fn text(&self, text: &[u8]) -> Option<PostingId> {
         match key(text) {
@@ -350,7 +351,7 @@ impl ValueIndex {
         }
     }
 
-    /// Returns the posting for an integer.
+    /// Returns the posting for an integer, if any condition tests this integer.
     #[inline]
     pub fn int(&self, value: i64) -> Option<PostingId> {
         self.ints.get(&value).copied()

@@ -56,7 +56,8 @@ impl<'a> Lookup<'a> {
         Cow::Borrowed("")
     }
 
-    /// Returns the field that contains a pool value's name, and the id of the field's type.
+    /// Returns the field that contains a pool value's name, and the id of the field's type. Returns
+    /// `None` if the value is missing or invalid.
     fn named(&self, type_id: u64, key: u64) -> Option<(Raw<'a>, u64)> {
         let declared = self.types.get(type_id)?;
         if declared.fields.is_empty() {
@@ -70,7 +71,8 @@ impl<'a> Lookup<'a> {
         Some((self.field(type_id, key, field)?, declared.fields[field].type_id))
     }
 
-    /// Returns a field of a pool value, by the index of the field.
+    /// Returns a field of a pool value, by the index of the field. Returns `None` if the value or
+    /// the field is missing or invalid.
     fn field(&self, type_id: u64, key: u64, index: usize) -> Option<Raw<'a>> {
         let layout = self.types.layout(type_id)?;
         let mut input = Input(self.pools.get(type_id, key)?);

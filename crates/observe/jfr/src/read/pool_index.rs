@@ -115,7 +115,7 @@ impl Pools {
         }
     }
 
-    /// Returns the bytes starting at a value.
+    /// Returns the bytes starting at a value; `None` if the pool has no such key.
     pub(super) fn get(&self, type_id: u64, key: u64) -> Option<&[u8]> {
         let entries = &self.pools.get(&type_id)?.entries;
         let index = entries.binary_search_by_key(&key, |(key, _)| *key).ok()?;

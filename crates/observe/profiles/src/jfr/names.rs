@@ -122,7 +122,8 @@ fn split(frame: &Frame) -> (&str, &str) {
 }
 
 /// Splits `a::B::c` into `a::B` and `c`, and `a::b::{closure#0}` into `a` and `b::{closure#0}`.
-/// Text in brackets is not split, and stays with the preceding name.
+/// Text in brackets is not split, and stays with the preceding name. Returns `None` if the name has
+/// only one part.
 fn split_path(name: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     let (mut last, mut before) = (None, ' ');
@@ -144,7 +145,7 @@ fn split_path(name: &str) -> Option<(&str, &str)> {
         .filter(|(class, name)| !class.is_empty() && !name.is_empty())
 }
 
-/// Splits `a.B.c` into `a.B` and `c`.
+/// Splits `a.B.c` into `a.B` and `c`. Returns `None` if the name has only one part.
 fn split_java(name: &str) -> Option<(&str, &str)> {
     let end = name.find('(').unwrap_or(name.len());
     let at = name[..end].rfind('.')?;
