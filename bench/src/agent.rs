@@ -265,7 +265,7 @@ fn cells(scenario: &Header, measured: &Measured) -> io::Result<Vec<String>> {
     Ok([vec![scenario.name.clone()], figures, rest.to_vec()].concat())
 }
 
-/// Reports a scenario that is compared with a limit, and whether its target is met.
+/// Returns the cells of a scenario that is compared with a limit, and whether its target is met.
 fn throughput_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
     let target = scenario.number("target_ratio")?;
     let idle = measured.empty.median();
@@ -283,7 +283,7 @@ fn throughput_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<S
     Ok((cells, target.is_none_or(|target| ratio >= target)))
 }
 
-/// Reports a scenario whose CPU time is the result, and whether its target is met.
+/// Returns the cells of a scenario whose CPU time is the result, and whether its target is met.
 fn cpu_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
     let target_ms = scenario.required("target_cpu_ms")?;
     let samples = [measured.empty.median(), measured.empty.min(), measured.empty.max()];

@@ -66,7 +66,8 @@ impl Beside<'_> {
     }
 }
 
-/// Runs a client of the agent from the start of the agent until its end.
+/// Runs a client of the agent from the start of the agent until its end. Returns the agent's
+/// [`Program::progress`].
 fn asked(
     options: &Options,
     args: &[&str],

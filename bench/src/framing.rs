@@ -116,7 +116,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
 }
 
 /// Frames the text as the file source does: block by block, each from the start of the last open
-/// event.
+/// event. Returns the number of events.
 fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
     let mut framer = Framer::new(rules.into());

@@ -65,7 +65,8 @@ pub fn run(
     if names.is_empty() { delays(options, scratch, report) } else { Ok(()) }
 }
 
-/// Runs a part in a separate process, because a process can have only one JVM.
+/// Runs a part in a separate process and returns its figures. The process is separate, because a
+/// process can have only one JVM.
 fn figures(jdk: &Jdk, part: Part, more: &[&str]) -> io::Result<Figures> {
     progress(&format!("operators: {part:?} on Java {}", jdk.version));
     let own = std::env::current_exe()?;

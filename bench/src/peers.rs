@@ -330,7 +330,7 @@ impl Target {
     }
 }
 
-/// Writes a row for each target of each scenario.
+/// Returns a table with a row for each target of each scenario.
 fn targets(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
     let mut table = Table::new("targets", "The targets", TARGET_COLUMNS);
     for scenario in scenarios {

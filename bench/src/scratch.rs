@@ -54,7 +54,7 @@ impl Scratch {
         fs::remove_file(path)
     }
 
-    /// Makes `name` an empty folder; removes existing files.
+    /// Makes `name` an empty folder, in which existing files are removed. Returns its path.
     pub fn empty_folder(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.path(name);
         if folder.exists() {

@@ -73,7 +73,7 @@ impl Places {
 }
 
 /// Accepts connections at a loopback port for the lifetime of the process, and never reads from
-/// them.
+/// them. Returns the address.
 pub fn stuck_server() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

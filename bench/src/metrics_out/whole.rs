@@ -76,7 +76,7 @@ pub fn run(
     targets(scenario, &all)
 }
 
-/// Runs a program that sends by remote write.
+/// Runs a program that sends by remote write. Returns the results and the number of requests.
 fn sent(subject: &Subject, scenario: &Header, bench: &Bench<'_>) -> io::Result<(Measured, usize)> {
     let endpoint = Endpoint::start(bench.load_core)?;
     let variables = bench.variables()?.with("ENDPOINT", &endpoint.address.to_string());
@@ -88,7 +88,8 @@ fn sent(subject: &Subject, scenario: &Header, bench: &Bench<'_>) -> io::Result<(
     Ok((measured, bodies.len()))
 }
 
-/// Runs a program and scrapes its page meanwhile, as Prometheus does.
+/// Runs a program and scrapes its page in the meantime, as Prometheus does. Returns the results and
+/// the number of successful scrapes.
 fn scraped(
     subject: &Subject,
     counted: &str,

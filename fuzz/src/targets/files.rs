@@ -132,7 +132,8 @@ fn zstandard(content: &[u8]) -> Vec<u8> {
     zstd::encode_all(content, 1).expect("a write to memory")
 }
 
-/// Truncates compressed data after its magic number, or changes a byte of its checksum.
+/// Returns compressed data that is truncated after its magic number, or in which a byte at the end
+/// is changed.
 fn damage(mut compressed: Vec<u8>, random: &mut Random) -> Vec<u8> {
     let (begin, end) = (MAGIC[0].len(), compressed.len());
     match random.below(2) {

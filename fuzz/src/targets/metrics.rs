@@ -55,8 +55,8 @@ pub const TAG_WORDS: &[&[u8]] = &[
     b"[[]]",
 ];
 
-/// The metrics of a block as text. A half can contain 0 instead of the block's -0, because blocks
-/// encode both as the integer 0.
+/// Returns the metrics of a block as text. A half can contain 0 instead of the block's -0, because
+/// blocks encode both as the integer 0.
 fn show(block: &Block<'_>) -> Vec<String> {
     let show = |metric: millstream_encodings::msgpack::ReadMetric<'_>| {
         let tags: Vec<(&str, &str)> = metric.tags().collect();

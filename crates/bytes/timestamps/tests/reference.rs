@@ -70,7 +70,7 @@ fn every_day_matches_chrono() {
     }
 }
 
-/// Truncates a time to the resolution of its text.
+/// Returns the nanoseconds of a time, truncated to the resolution of its format.
 fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
     let ns = time.timestamp_nanos_opt().unwrap();
     let unit = match () {

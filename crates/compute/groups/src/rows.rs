@@ -155,7 +155,7 @@ impl Rows {
         });
     }
 
-    /// Repacks the last chunk with wider ids.
+    /// Repacks the last chunk with wider ids. Returns `ids` in the new packing.
     #[cold]
     fn widen(&mut self, packing: Packing, ids: &[u32]) -> Packed {
         let packed = packing.pack(ids).unwrap_or_default();

@@ -164,8 +164,9 @@ impl Store {
         }
     }
 
-    /// Begins to merge a generation of a shard. The generations of a shard must be merged in order.
-    /// Until the last step is done, the store must not be used in any other way.
+    /// Begins to merge a generation of a shard. The result merges it in steps. The generations of a
+    /// shard must be merged in order. Until the last step is done, the store must not be used in
+    /// any other way.
     ///
     /// # Panics
     /// Panics if the shard does not exist, or if a merge or drain is in progress. A step panics if
@@ -194,8 +195,8 @@ impl Store {
         std::mem::take(&mut self.shards[shard].idle)
     }
 
-    /// Begins to drain every series at the end of a period. Until the last step is done, the store
-    /// must not be used in any other way.
+    /// Begins to drain every series at the end of a period. The result drains them in steps. Until
+    /// the last step is done, the store must not be used in any other way.
     ///
     /// # Panics
     /// Panics if a merge or drain is in progress.

@@ -80,6 +80,8 @@ pub(crate) fn changes() -> Changes {
 }
 
 impl Listing<'_> {
+    /// Adds the object's addresses to the listing and, unless the object is known, also the object.
+    ///
     /// # Safety
     ///
     /// The object must be loaded, and stay loaded during the call.
@@ -149,6 +151,9 @@ impl Segments<'_> {
         Some(unsafe { slice::from_raw_parts(start as *const u8, bytes) }.to_vec())
     }
 
+    /// Copies the sections with unwind information. Returns `None` if there are none, or if they
+    /// cannot be read.
+    ///
     /// # Safety
     ///
     /// The object must be loaded.
@@ -165,6 +170,8 @@ impl Segments<'_> {
         Some(UnwindSections { header_at, header, frames_at, frames })
     }
 
+    /// Returns the GNU build id, if there is one.
+    ///
     /// # Safety
     ///
     /// The object must be loaded.

@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Returns the state after a line that is neither empty nor within a traceback. Returns `None`
-    /// if the line starts a new event.
+    /// if the line does not belong to the event.
     fn next_text(self, line: &[u8]) -> Option<State> {
         if let Some(state) = State::of_traceback(line) {
             let is_expected = self.takes_traceback || matches!(self.place, Place::Chained);

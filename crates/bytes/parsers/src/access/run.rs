@@ -149,7 +149,8 @@ impl Run<'_> {
         )
     }
 
-    /// Handles a value that is not a number in a common form.
+    /// Handles a value that is not a number in a common form. Returns whether the line still
+    /// matches.
     #[cold]
     fn slow_number<const FLOAT: bool>(
         &mut self,

@@ -80,7 +80,7 @@ fn value_end(text: &[u8], begin: usize) -> usize {
     text.len()
 }
 
-/// The escapes in a header value.
+/// Returns the byte that a backslash escapes in a header value; `None` for any other byte.
 pub(super) fn escape(byte: u8) -> Option<u8> {
     matches!(byte, b'|' | b'\\').then_some(byte)
 }

@@ -185,8 +185,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips an object or array. Open levels are tracked as bits instead of stack frames, so that a
-    /// line cannot overflow the thread's stack.
+    /// Skips an object or array, and returns its cell. Open levels are tracked as bits instead of
+    /// stack frames, so that a line cannot overflow the thread's stack.
     #[inline(never)]
     fn nested(&mut self, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         let (start, mut open) = (self.at, Open { objects: 0, count: 0 });

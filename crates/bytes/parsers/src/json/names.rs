@@ -143,8 +143,8 @@ impl Names {
         index < NAMES_MAX && self.list[index].is_opened
     }
 
-    /// Resolves the field of a name. This happens at the first value instead of when the name is
-    /// parsed, because flattened objects need no field.
+    /// Resolves the field of a name, and returns the field's index, or [`MEMBERS`]. This happens at
+    /// the first value instead of when the name is parsed, because flattened objects need no field.
     #[cold]
     pub fn find_field(&mut self, index: usize, fields: &mut Fields) -> usize {
         let name = &mut self.list[index];

@@ -45,7 +45,8 @@ impl JsonPaths {
         self.paths.binary_search_by(|known| known[..].cmp(path)).ok()
     }
 
-    /// Adds the node for the paths `below`, whose first `depth` steps are equal.
+    /// Adds the node for the paths `below`, whose first `depth` steps are equal. Returns the index
+    /// of the node.
     fn add_node(&mut self, below: Range<usize>, depth: usize) -> usize {
         let number = self.nodes.len();
         let is_end = self.paths.get(below.start).is_some_and(|path| path.len() == depth);

@@ -76,8 +76,8 @@ unsafe fn escape_stride<V: Escape32>(stride: &[u8], out: *mut u8) -> usize {
     written
 }
 
-/// Escapes a block byte by byte. Used for control bytes without a short escape, which are rare in
-/// text.
+/// Escapes a block byte by byte, and returns the number of bytes written. Used for control bytes
+/// without a short escape, which are rare in text.
 ///
 /// # Safety
 /// `out` must be valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes.

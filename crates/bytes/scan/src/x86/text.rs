@@ -20,7 +20,8 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     last(text, at)
 }
 
-/// Scans the tail of `text`, which has fewer than [`WIDTH`] bytes.
+/// Scans the tail of `text` after `at`, which has fewer than [`WIDTH`] bytes. Returns the end of
+/// the string, as [`string_end`] does.
 #[inline]
 fn last(text: &[u8], at: usize) -> usize {
     let Some(block) = text.last_chunk::<WIDTH>().filter(|_| at <= text.len()) else {

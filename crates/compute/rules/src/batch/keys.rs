@@ -213,7 +213,7 @@ impl KeyColumns {
         push_numbers(&[start], out);
     }
 
-    /// Adds a key column with an empty dictionary for each field.
+    /// Adds a key column with an empty dictionary for each field. Returns the index of the column.
     fn add_column(&mut self, list: usize, fields: usize) -> u32 {
         let first = self.dictionaries_used;
         self.dictionaries_used += fields;
