@@ -1,17 +1,17 @@
 //! Limits a sink's queue by time, so that newly read data is delivered soon.
 //!
 //! A queue of 4 MiB in front of a sink that takes 3 MB/s delays every file of a source by 1.4 s,
-//! even a quiet one. Data that is not read yet delays no other file, because a quiet file is read
-//! before the rest of a busy one. The queue is therefore limited by time: it may contain the bytes
-//! that the sink delivers during one round trip plus [`QUEUE_TIME`]. The product of rate and round
-//! trip keeps a slow endpoint busy; the addition lets the limit grow as long as that raises the
-//! rate.
+//! even a quiet one. Unread data does not delay other files, because a quiet file is read before
+//! the rest of a busy one. The queue is therefore limited by time: it can contain the bytes that
+//! the sink delivers during one round trip plus [`QUEUE_TIME`]. The product of rate and round trip
+//! keeps a slow endpoint busy. The added [`QUEUE_TIME`] lets the limit grow as long as a longer
+//! queue raises the rate.
 
 use millstream_model::EngineTime;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// How long payloads may queue in addition to the shortest delivery time.
+/// How long payloads may queue beyond the shortest delivery time.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// Minimum window over which a sink's rate is measured.
@@ -62,8 +62,9 @@ impl Backlog {
 }
 
 impl State {
-    /// Closes the current window if it is long enough. A window in which no byte left is ignored,
-    /// because the sink cannot be reached.
+    /// Once the current window is long enough, closes it and derives a new limit from its rate. The
+    /// limit stays unchanged if the window does not show the sink's full rate, or if no byte left,
+    /// because the sink may then be unreachable.
     fn measure(&mut self, left: u64, round_trip: Duration, now: EngineTime) {
         let elapsed = now - self.window.began;
         if elapsed < WINDOW_MIN.max(2 * round_trip) {
@@ -100,8 +101,8 @@ mod tests {
     }
 
     /// Lets a source fill a sink's queue for `seconds`; `deliver` returns how many queued bytes
-    /// leave in a millisecond. Returns the longest queue in the last second and the bytes that left
-    /// in it.
+    /// leave in a given millisecond. Returns the longest queue in the last second and the bytes
+    /// that left in it.
     fn play(
         seconds: u32,
         round_trip: Duration,

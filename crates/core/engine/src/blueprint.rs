@@ -40,7 +40,7 @@ pub struct Settings {
     /// Maximum number of threads in the pool for offload transforms. Threads start when there is
     /// work.
     pub offload_threads: usize,
-    /// `limits.memory` in bytes. Data in flight gets a part of it.
+    /// `limits.memory` in bytes. Data in flight gets a fixed share of this memory.
     pub memory_bytes: u64,
     /// The part of `memory_bytes` that a runtime inside the process may take, such as a JVM.
     pub reserved_bytes: u64,
@@ -62,8 +62,8 @@ pub struct Settings {
     pub internal_logs: InternalLogs,
 }
 
-/// An output of a component: the component id, and 0 for the main output or the index of a side
-/// output.
+/// An input of a component, as the output that it reads: the id of the upstream component, and 0
+/// for its main output or the index of a side output.
 pub type Input = (String, usize);
 
 /// Opens a source when the topology is built.
@@ -91,7 +91,7 @@ pub struct TransformPart {
     pub type_name: &'static str,
     /// The outputs that the component reads.
     pub inputs: Vec<Input>,
-    /// The transform itself.
+    /// The transform, or the factory for its instances.
     pub transform: Transform,
 }
 
@@ -134,7 +134,8 @@ impl Blueprint {
         Parts::of(self).check(settings)
     }
 
-    /// Opens every source. `store` contains the state saved before the restart.
+    /// Opens every source, and builds the topology. `store` contains the state from before the
+    /// restart.
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
         let parts = Parts::of(self);
         parts.check(settings)?;
@@ -176,16 +177,17 @@ fn resources(settings: &Settings, store: Arc<Store>) -> Resources {
     }
 }
 
-/// A topology that has been assembled but does not run yet.
+/// A topology that has been assembled but is not running yet.
 pub(crate) struct Assembled {
     pub core: Core,
-    /// Drives the lanes of new sinks.
+    /// Drivers for the lanes of new sinks.
     pub drivers: Vec<LaneDriver>,
 }
 
 impl Parts {
     /// Assembles the topology that follows `old`. The new topology shares the components that are
-    /// `kept`; `old` does not change. `places` contains one item per sink.
+    /// `kept`; `old` does not change. `places` contains the place of each sink, in the order of the
+    /// sinks.
     pub(crate) fn assemble(
         self,
         old: &Core,
@@ -208,7 +210,7 @@ impl Parts {
     }
 }
 
-/// Polls the sources that wait for capacity.
+/// Polls the sources that are waiting for capacity.
 pub(crate) fn wake_for_room(scheduler: &Weak<Scheduler>) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.wake_for_room();

@@ -5,7 +5,7 @@ use millstream_model::Counters;
 /// Handling of events for a sink whose buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The events stay in the source, which reads no more for this sink.
+    /// The events stay in the source, which stops reading for this sink.
     #[default]
     Block,
     /// New events are dropped and counted.
@@ -30,13 +30,13 @@ pub struct Buffer {
 pub struct DiskOptions {
     /// Size in bytes.
     pub bytes_max: u64,
-    /// Selects the events that are written to the disk buffer.
+    /// Which events are written to the disk buffer.
     pub mode: DiskMode,
     /// Maximum bytes per second that are read back from disk.
     pub replay_rate: Option<u64>,
 }
 
-/// Selects the events that are written to a disk buffer.
+/// Which events are written to a disk buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskMode {
     /// Events that the memory queue cannot take, from sources that cannot reread them.
@@ -58,15 +58,15 @@ impl Buffer {
         }
     }
 
-    /// Returns the size of the segments on disk in bytes. A segment is a small part of the buffer,
-    /// because the oldest segment is dropped as a whole.
+    /// Returns the size of the segments on disk in bytes. Each segment is small compared with the
+    /// buffer, because the oldest segment is dropped as a whole.
     pub(crate) fn segment_bytes(self) -> u64 {
         let bytes_max = self.disk.map_or(SEGMENT_BYTES_MAX, |disk| disk.bytes_max);
         (bytes_max / SEGMENTS_MIN).clamp(1 << 20, SEGMENT_BYTES_MAX)
     }
 
-    /// Returns the bytes that may queue. `bytes` are available for each sink, and `default_max` is
-    /// the maximum for a sink without a configured size.
+    /// Returns the maximum bytes that may queue. `bytes` is the memory available for each sink, and
+    /// `default_max` is the limit for a sink without a configured size.
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))
     }

@@ -19,11 +19,11 @@ use std::time::Instant;
 pub(crate) struct Worker {
     nodes: Arc<Nodes>,
     pool: Arc<BlockPool>,
-    /// One instance per node.
+    /// One instance for each node.
     instances: Vec<Instance>,
 }
 
-/// The component that a worker uses at a node, created when the first batch arrives.
+/// A worker's instance of a transform or encoder, created when the node's first batch arrives.
 enum Instance {
     None,
     Map(Box<dyn Map>),
@@ -31,7 +31,8 @@ enum Instance {
 }
 
 impl Instance {
-    /// Returns the transform; `None` if the node is a sink.
+    /// Returns the transform, created by `make` if there is no instance yet. `None` if the node is
+    /// a sink.
     fn map(&mut self, make: &dyn Fn() -> Box<dyn Map>) -> Option<&mut dyn Map> {
         if matches!(self, Instance::None) {
             *self = Instance::Map(make());
@@ -42,7 +43,7 @@ impl Instance {
         }
     }
 
-    /// Returns the encoder; `None` if the node is a transform.
+    /// Returns the encoder, created if there is no instance yet. `None` if the node is a transform.
     fn encoder(&mut self, sink: &dyn Sink) -> Option<&mut dyn Encoder> {
         if matches!(self, Instance::None) {
             *self = Instance::Encoder(sink.encoder());
@@ -84,14 +85,14 @@ impl Worker {
     }
 }
 
-/// A step that a worker runs.
+/// The state of a step while a worker runs it.
 struct StepRun<'a> {
     nodes: &'a Nodes,
     pool: &'a Arc<BlockPool>,
     instances: &'a mut [Instance],
     /// Current node, for reporting a panic.
     at: NodeIndex,
-    /// Follows the batch.
+    /// Records the batch's path, if a tap requested a trace.
     trace: Option<&'a Arc<Trace>>,
     permit: &'a mut Permit,
     made: ChainOutput,

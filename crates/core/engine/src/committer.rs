@@ -52,13 +52,13 @@ impl Committer {
         state.stopped
     }
 
-    /// Commits without waiting for the interval.
+    /// Makes the thread commit without waiting for the next interval.
     pub fn commit_soon(&self) {
         self.lock().wanted = true;
         self.wake.notify_all();
     }
 
-    /// Ends the thread.
+    /// Tells the thread to exit.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.wake.notify_all();

@@ -38,12 +38,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval between attempts to let transforms go.
+/// Interval between attempts to let go of transforms.
 const LET_GO_POLL: Duration = Duration::from_millis(50);
 
 /// A running topology. A reload replaces it.
 pub(crate) struct Core {
-    /// Number of topologies before this topology.
+    /// Number of topologies before this one.
     generation: u64,
     resources: Arc<Resources>,
     nodes: Arc<Nodes>,
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// Returns the number of topologies before this topology.
+    /// Returns the number of topologies before this one.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -105,12 +105,12 @@ impl Core {
         &self.sources
     }
 
-    /// Returns the component that polls the sources.
+    /// Returns the part of the core that polls the sources.
     pub fn polling(&self) -> &Polling {
         &self.polling
     }
 
-    /// Returns the component that takes batches after the chain.
+    /// Returns the part of the core that takes batches after the chain.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
@@ -157,9 +157,9 @@ impl Core {
         }
     }
 
-    /// Lets go of the offload transforms that `goes` selects by id, repeatedly once `time` has
-    /// passed, because more batches that wait for a call may follow. While tickets wait at other
-    /// offload transforms, the reload may be rejected, so no transform is let go. Never returns.
+    /// After `time`, repeatedly lets go of the offload transforms whose ids `goes` selects, because
+    /// more batches that wait for a call may arrive. While tickets are waiting at other offload
+    /// transforms, the reload may still be rejected, so no transform is let go. Never returns.
     pub async fn let_go_later(&self, time: Duration, goes: impl Fn(&str) -> bool) -> Infallible {
         tokio::time::sleep(time).await;
         loop {

@@ -1,7 +1,7 @@
 //! Cuts in a chain: serial and offload transforms, where a ticket waits and continues as a separate
 //! step.
 //!
-//! Tickets that wait at a cut keep memory. Each source has a share of the memory at each of its
+//! Tickets that wait at a cut occupy memory. Each source has a share of the memory at each of its
 //! cuts, and each transform has a share across all sources. When a share is used up, the sinks
 //! after the cut are treated as full. A stuck transform therefore costs other branches and sources
 //! no more than its share. A ticket counts from the moment it is issued.
@@ -37,27 +37,27 @@ impl CutSet {
     }
 }
 
-/// A ticket's share of the load at the cuts on its path.
+/// The sinks of a ticket, and the memory that it occupies at the cuts on its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim {
     /// The batch's sinks. The ticket counts at the cuts upstream of these sinks.
     pub sinks: SinkSet,
-    /// Bytes that the ticket takes from other data: the block, and the memory for the chain's
-    /// output.
+    /// Bytes that the ticket occupies: the block, and the memory for the chain's output.
     pub bytes: u64,
 }
 
-/// Tickets on their way to a cut or waiting there, and the memory that they take from other data.
+/// The number of tickets that are on their way to a cut or waiting there, and the bytes that they
+/// occupy.
 #[derive(Default)]
 pub(crate) struct Load {
     bytes: AtomicU64,
     tickets: AtomicU64,
-    /// Whether the log has reported that tickets wait for a long time.
+    /// Whether the log has reported that tickets have been waiting for a long time.
     is_reported: AtomicBool,
 }
 
 impl Load {
-    /// Records whether tickets have waited for a long time; returns whether that has changed.
+    /// Records whether tickets have been waiting for a long time; returns whether that has changed.
     pub fn report(&self, waits: bool) -> bool {
         self.is_reported.swap(waits, Ordering::Relaxed) != waits
     }
@@ -76,12 +76,12 @@ impl Load {
 /// Limits on the tickets that are on their way to a cut or wait there. A single ticket always fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutLimits {
-    /// Bytes for one source.
+    /// Maximum bytes for one source.
     pub source_bytes: u64,
-    /// Bytes for all sources.
+    /// Maximum bytes for all sources.
     pub bytes: u64,
-    /// Number of tickets for all sources. More tickets would not make an offload transform faster,
-    /// and a reload waits for all of them.
+    /// Maximum number of tickets for all sources. More tickets would not make an offload transform
+    /// faster, and a reload waits for all of them.
     pub tickets: u64,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct NewCut {
 
 /// A cut in one source's chain.
 pub(crate) struct Cut {
-    /// The transform.
+    /// The node of the serial or offload transform.
     pub node: NodeIndex,
     /// The sinks after the cut.
     pub downstream: SinkSet,
@@ -112,13 +112,14 @@ pub(crate) struct Cut {
     own: Load,
     /// Load from all sources.
     total: Arc<Load>,
-    /// Number of this source's tickets that have arrived.
+    /// Number of this source's tickets that are waiting at the cut.
     waiting: AtomicU64,
     full_since: Since,
 }
 
 impl Cut {
-    /// Creates a cut without any tickets from its source.
+    /// Creates a cut without any tickets from its source. `total` may already contain tickets from
+    /// other sources.
     pub fn new(new: NewCut) -> Cut {
         let NewCut { node, downstream, upstream, sheds, limits, total } = new;
         Cut {
@@ -134,7 +135,7 @@ impl Cut {
         }
     }
 
-    /// Counts a ticket that may reach the cut.
+    /// Counts a ticket if it will pass the cut.
     pub fn expect(&self, claim: Claim) {
         if self.is_for(claim) {
             self.own.add(claim.bytes);
@@ -142,7 +143,7 @@ impl Cut {
         }
     }
 
-    /// Counts a ticket that has passed; returns whether the cut was full.
+    /// Stops counting a ticket that has passed the cut; returns whether the cut was full before.
     pub fn pass(&self, claim: Claim) -> bool {
         let was_full = self.is_full();
         if self.is_for(claim) {
@@ -156,34 +157,34 @@ impl Cut {
         !(self.downstream & claim.sinks).is_empty()
     }
 
-    /// Counts batches that begin to wait.
+    /// Counts a ticket that begins to wait.
     pub fn enter(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts batches that no longer wait.
+    /// Stops counting a ticket that no longer waits.
     pub fn leave(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of tickets that wait here.
+    /// Returns the number of tickets that are waiting here.
     pub fn tickets(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that this source's tickets take from other data.
+    /// Returns the bytes that this source's tickets occupy.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.own.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the maximum bytes that this source's tickets may take.
+    /// Returns the maximum bytes that this source's tickets may occupy.
     #[cfg(test)]
     pub fn bytes_max(&self) -> u64 {
         self.limits.source_bytes
     }
 
-    /// Returns whether there is no room for a ticket that is already counted. A single ticket
+    /// Returns whether there was no room for a ticket that is already counted. A single ticket
     /// always fits.
     pub fn is_overfull(&self, claim: Claim) -> bool {
         let before = |load: &Load| load.bytes.load(Ordering::Relaxed).saturating_sub(claim.bytes);

@@ -5,11 +5,11 @@ use crate::lane::LaneQueue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the lanes are checked.
+/// Interval between checks of the lanes.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long all remaining lanes must have failed without a delivery. A single failed request may
-/// have been one of several.
+/// How long all remaining lanes must have been failing without a delivery. A single failed request
+/// may have been one of several.
 const DEAD_AFTER: Duration = Duration::from_secs(1);
 
 /// Ends the lanes that cannot deliver, so that shutdown does not wait for a dead endpoint.
@@ -52,7 +52,7 @@ impl DeadLanes<'_> {
         }
     }
 
-    /// Records whether all remaining lanes fail; returns whether they have failed for
+    /// Records whether all remaining lanes are failing; returns whether this has lasted for
     /// [`DEAD_AFTER`].
     fn note_failing(&mut self) -> bool {
         let mut owing =
@@ -61,8 +61,9 @@ impl DeadLanes<'_> {
         self.failing.note(is_failing, self.core.status().progress())
     }
 
-    /// Returns whether all lanes of a sink that have undelivered data fail, and the sources can
-    /// reread the data. Sources that a reload has removed cannot reread it.
+    /// Returns whether all of a sink's lanes with undelivered data are failing, and all of this
+    /// data can be reread. Data in a disk buffer, or from sources that a reload has removed, does
+    /// not count as rereadable.
     fn is_failing(&self, slot: &SinkSlot) -> bool {
         let mut sources = self.core.sources().iter();
         slot.disk.is_none()
@@ -74,8 +75,8 @@ impl DeadLanes<'_> {
     }
 }
 
-/// Waits until all remaining closed lanes have failed for [`DEAD_AFTER`] without a delivery. The
-/// lanes have `drain` to deliver.
+/// Waits until all remaining closed lanes have been failing for [`DEAD_AFTER`] without a delivery.
+/// Lanes that can still deliver have `drain` to do so.
 pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
     let deadline = tokio::time::Instant::now() + drain;
     let mut failing = Failing::default();
@@ -89,12 +90,13 @@ pub(crate) async fn until_dead(lanes: &[Arc<LaneQueue>], drain: Duration) {
     }
 }
 
-/// The time since which everything fails, and the progress at that time.
+/// The progress at the time when everything began to fail, and that time; `None` while something
+/// works.
 #[derive(Default)]
 struct Failing(Option<(u64, Instant)>);
 
 impl Failing {
-    /// Records whether everything fails. Returns whether everything has failed for [`DEAD_AFTER`]
+    /// Records whether everything is failing. Returns whether this has lasted for [`DEAD_AFTER`]
     /// without any change in `progress`.
     fn note(&mut self, is_failing: bool, progress: u64) -> bool {
         if !is_failing {

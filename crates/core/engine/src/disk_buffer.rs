@@ -1,10 +1,10 @@
 //! A sink's disk buffer: payloads that wait on disk while the sink cannot take them.
 //!
-//! The buffer is responsible for payloads from sources that cannot reread them: the debts of a
-//! payload are settled when it is durable on disk or delivered, whichever comes first. In
-//! `overflow` mode, a payload goes to its lane if the lane has room and no entry is waiting.
-//! Otherwise the payload is written, together with everything in the lanes, so that nothing in
-//! memory prevents a source from being settled. In `always` mode, each payload is written first.
+//! The buffer takes responsibility for payloads whose sources cannot reread them. A payload's debts
+//! are settled when it is durable on disk or delivered, whichever comes first. In `overflow` mode,
+//! a payload goes to its lane if the lane has room and no entry is waiting. Otherwise the payload
+//! is written, together with everything in the lanes, so that nothing in memory prevents a source
+//! from being settled. In `always` mode, each payload is written first.
 //!
 //! Entries are numbered in the order of their arrival, and lanes receive them in this order. If a
 //! lane returns an entry, the buffer delivers the entry again.
@@ -37,12 +37,12 @@ pub(crate) struct DiskBuffer {
     sink_id: Arc<str>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether entries wait for their lanes. Set by the thread and by the call that adds the first
-    /// entry.
+    /// Whether entries are waiting for their lanes. Both the thread and the call that adds the
+    /// first entry set this flag.
     is_behind: AtomicBool,
     counters: Arc<Counters>,
     grant: Arc<Grant>,
-    /// Wakes the sources that wait for room.
+    /// Wakes the sources that are waiting for room.
     on_room: Box<dyn Fn() + Send + Sync>,
     /// Commits the checkpoints that have moved, with the record of the entries on disk.
     commit: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
@@ -50,7 +50,7 @@ pub(crate) struct DiskBuffer {
     me: Weak<DiskBuffer>,
 }
 
-/// The sink that receives the entries.
+/// The sink that receives the entries, and its limits.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub sink: Arc<dyn Sink>,
@@ -59,7 +59,8 @@ pub(crate) struct Target {
     pub after: Vec<Arc<LaneQueue>>,
     /// Takes the events that the encoder refused.
     pub feed: Arc<Feed>,
-    /// Maximum bytes in the lanes' queues, and maximum bytes that wait in memory.
+    /// Maximum bytes in the lanes' queues. The same limit applies to the entries that wait in
+    /// memory.
     pub share: u64,
     pub buffer: Buffer,
 }
@@ -73,7 +74,7 @@ pub(crate) struct Arrived<'a> {
     pub completes: bool,
 }
 
-/// The values that a disk buffer needs to open.
+/// The inputs that are needed to open a disk buffer.
 pub(crate) struct Opening {
     pub sink_id: Arc<str>,
     pub folder: PathBuf,
@@ -143,7 +144,8 @@ impl DiskBuffer {
         })
     }
 
-    /// Delivers to this sink starting now. The first call starts the buffer's thread.
+    /// Makes `target` the sink that receives the entries. The first call starts the buffer's
+    /// thread.
     pub fn attach(self: &Arc<Self>, target: Target) {
         let mut state = self.lock();
         state.attach(target);
@@ -156,8 +158,8 @@ impl DiskBuffer {
         }
     }
 
-    /// Stops passing entries to the lanes, because a reload removes the sink. Entries that lanes
-    /// return stay on disk.
+    /// Stops passing entries to the lanes, because a reload is removing the sink. Entries that
+    /// lanes return stay on disk.
     pub fn detach(&self) {
         self.change(State::detach);
     }
@@ -184,12 +186,12 @@ impl DiskBuffer {
         shed
     }
 
-    /// Publishes whether entries wait.
+    /// Publishes whether entries are waiting.
     fn publish(&self, state: &State) {
         self.is_behind.store(state.is_behind(), Ordering::Release);
     }
 
-    /// Publishes whether entries wait, and wakes the thread if it has work.
+    /// Publishes whether entries are waiting, and wakes the thread if it has work.
     fn note(&self, state: &mut State) {
         self.publish(state);
         if state.has_work() {
@@ -204,7 +206,8 @@ impl DiskBuffer {
         self.note(&mut state);
     }
 
-    /// Returns whether entries wait for their lanes, so that new payloads must wait behind them.
+    /// Returns whether entries are waiting for their lanes, so that new payloads must wait behind
+    /// them.
     pub fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Acquire)
     }
@@ -242,13 +245,13 @@ impl DiskBuffer {
         self.lock().is_empty()
     }
 
-    /// Starts to write all unsettled entries, regardless of the mode, because the process is about
+    /// Starts writing all unsettled entries, regardless of the mode, because the process is about
     /// to exit.
     pub fn flush(&self) {
         self.change(State::flush);
     }
 
-    /// Returns whether everything that is not settled is durable.
+    /// Returns whether all unsettled entries are durable.
     pub fn is_durable(&self) -> bool {
         self.lock().is_durable()
     }
@@ -306,7 +309,7 @@ impl DiskBuffer {
         }
     }
 
-    /// Returns the reason why the buffer cannot write or read; `None` if it can.
+    /// Returns the reason why the buffer cannot write or read; `None` if there is no failure.
     pub fn error(&self) -> Option<String> {
         self.lock().view.error.clone()
     }

@@ -29,7 +29,7 @@ pub enum EngineError {
     CompressorMemory {
         /// Ids of the sinks, separated by commas.
         sinks: String,
-        /// The memory that they need, in MiB.
+        /// Memory that the sinks need, in MiB.
         need_mib: u64,
         /// Minimum sufficient value of `limits.memory`, in MiB.
         least_mib: u64,
@@ -51,7 +51,7 @@ pub enum EngineError {
          change this amount)"
     )]
     Reserved {
-        /// The error for the memory without the reservation.
+        /// The error without the reservation, with the limits raised by `reserved_mib`.
         #[source]
         error: Box<EngineError>,
         /// The reserved memory, in MiB.
@@ -86,10 +86,10 @@ pub enum EngineError {
         /// Number of serial and offload transforms.
         cuts: usize,
     },
-    /// Tickets in progress do not arrive, so the running topology cannot be replaced.
+    /// Tickets in progress are not released in time, so the running topology cannot be replaced.
     #[error("events have been waiting for more than {timeout:?} at {}", .holders.join(", "))]
     Barrier {
-        /// The components where events wait.
+        /// The components where events are waiting.
         holders: Vec<String>,
         /// How long the engine has waited.
         timeout: Duration,
@@ -137,8 +137,8 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Returns the same error for an agent that reserves `reserved_mib` of memory. A limit must be
-    /// higher by this amount.
+    /// Returns the same error for an agent that reserves `reserved_mib` of memory. The minimum
+    /// limit in the error rises by this amount.
     pub(crate) fn beside(mut self, reserved_mib: u64) -> EngineError {
         match &mut self {
             EngineError::CompressorMemory { least_mib, .. }

@@ -1,8 +1,9 @@
 //! The source for a feed, which passes on the events that a sink creates.
 //!
 //! A merge transform's results are in its snapshot until every sink has settled them, so this
-//! source resumes after a restart. Refused events are lost when the process exits. Their debts were
-//! not settled, so the events are reread from their origins, and refused again.
+//! source resumes after a restart. Refused events in the feed are lost when the process exits.
+//! Their debts are still unsettled, so after a restart the events are reread from their origins and
+//! refused again.
 
 use bytes::Bytes;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -16,10 +17,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two polls while events wait to be settled, or the end is near.
+/// Pause between two polls while events are waiting to be settled, or while the source is about to
+/// end.
 const SETTLE_LOOK: Duration = Duration::from_millis(10);
 
-/// Pause between two polls otherwise. The feed wakes the source earlier.
+/// Pause between two polls when the source is idle. The feed wakes the source earlier if it has
+/// events.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 
 /// An event whose range was abandoned this many times is dropped, because its delivery panics.
@@ -31,7 +34,7 @@ pub(crate) struct FeedSource {
     origin: Arc<Origin>,
     sinks: Vec<FeedReader>,
     cursors: Cursors,
-    /// Number of the next event, as recorded in the ledger.
+    /// Number of the next event, as the ledger last saw it.
     end: u64,
     has_begun: bool,
     /// Set when the source is closed: `true` for shutdown, `false` if a reload removes the source.
@@ -103,14 +106,15 @@ impl FeedSource {
         }
     }
 
-    /// Emits a cursor's next events.
+    /// Emits the next events for a cursor.
     fn emit(&mut self, cx: &mut SourceCx<'_>, choice: Choice, end: u64) -> Polled {
         let Choice { index, cursor, limit } = choice;
         // After a restart, a sink may be ahead of the events that the snapshot has restored.
         if cursor.position >= end {
             return Polled::Wait(SETTLE_LOOK);
         }
-        // An event whose delivery panics must not cost other events.
+        // A retry sends one event at a time, so that an event whose delivery panics does not affect
+        // other events.
         let rows_max = if cursor.attempt > 0 { 1 } else { BATCH_ROWS_MAX as u64 };
         let until = limit.unwrap_or(end).min(end).min(cursor.position + rows_max);
         if cursor.attempt >= ATTEMPTS_MAX {
@@ -186,8 +190,8 @@ impl Source for FeedSource {
         for range in cx.ledger.take_rereads() {
             self.cursors.reread(&range);
         }
-        // This check comes before the events are counted, because the sink creates no more events
-        // after its end.
+        // Check this before the events are counted, because the sink creates no more events after
+        // it has ended.
         let has_ended = self.has_ended(cx);
         let end = self.feed.next_number();
         self.end = end;
@@ -211,7 +215,7 @@ impl Source for FeedSource {
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        // The ledger starts to count for a new sink at this number.
+        // The ledger counts from this number for a new sink.
         let end = self.end;
         let before = std::mem::take(&mut self.sinks);
         let mut stay = SinkSet::EMPTY;
@@ -262,7 +266,7 @@ struct Rows {
     shown: Vec<bool>,
     /// Origin of the rows since the last segment.
     origin: Option<Arc<Origin>>,
-    /// Numbers of these rows.
+    /// Numbers of the events since the last segment.
     numbers: Range<u64>,
 }
 
@@ -347,7 +351,7 @@ impl Rows {
         for (name, mut cells) in self.columns {
             cells.resize(rows, Cell::ABSENT);
             if *name != *MEMBERS {
-                // A record may contain a member with this name.
+                // A record in the batch may already contain a member with this name.
                 batch.fields.lift([&*name], &batch.block);
             }
             batch.fields.merge(Column::new(name, cells, Bytes::new()), &batch.block);

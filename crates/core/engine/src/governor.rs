@@ -34,9 +34,9 @@ const HIGH_PERCENT: u64 = 80;
 /// mark keeps the level from changing with each measurement.
 const HIGH_ENDS_PERCENT: u64 = 75;
 
-/// Percentage of the limit up to which components may keep more. It applies to the sum of the
-/// resident memory and the memory that a runtime may still take. The JVM has another limit, which
-/// is its heap.
+/// Percentage of the limit up to which components may keep more. The percentage applies to the sum
+/// of the resident memory and the memory that a runtime may still take. The JVM has another limit,
+/// which is its heap.
 const FULL_PERCENT: u64 = 95;
 
 /// The room below the high mark, divided by this number, is the maximum growth of the expected
@@ -75,7 +75,7 @@ pub struct MemoryHost {
     pub resident_bytes: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
     /// Returns the bytes that runtimes inside the process may still take within their own limits.
     pub promised_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// Called after each measurement, five to ten times a second, on the governor's thread.
+    /// Called on the governor's thread after each measurement, five to ten times per second.
     pub on_look: Arc<dyn Fn(MemoryLook) + Send + Sync>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct MemoryState {
 }
 
 impl MemoryState {
-    /// Creates the state for a process with this limit.
+    /// Creates the state for a process with this memory limit.
     pub fn new(limit_bytes: u64) -> Arc<MemoryState> {
         Arc::new(MemoryState {
             limit_bytes,
@@ -112,12 +112,12 @@ impl MemoryState {
         })
     }
 
-    /// Returns the pressure, for components.
+    /// Returns the memory pressure, which components read.
     pub fn pressure(&self) -> Arc<MemoryPressure> {
         self.pressure.clone()
     }
 
-    /// Returns the use of the process's memory.
+    /// Returns a snapshot of the process's memory use.
     pub fn snapshot(&self, grant: &Grant) -> MemorySnapshot {
         MemorySnapshot {
             limit_bytes: self.limit_bytes,
@@ -131,7 +131,7 @@ impl MemoryState {
         }
     }
 
-    /// Ends the governor's thread.
+    /// Tells the governor's thread to exit.
     pub fn stop(&self) {
         *self.stopped.lock() = true;
         self.wake.notify_all();
@@ -145,13 +145,13 @@ impl MemoryState {
     }
 }
 
-/// Adapts the memory grant to the memory that the process uses.
+/// Adapts the memory grant to the process's memory use.
 pub(crate) struct Governor {
     host: MemoryHost,
     state: Arc<MemoryState>,
     grant: Arc<Grant>,
     steps: GrantSteps,
-    /// When the log last reported that the pressure became high.
+    /// When a log line last reported that the pressure had become high.
     logged: Option<Instant>,
     /// Whether the last log line reported high pressure.
     is_logged_high: bool,
@@ -184,7 +184,7 @@ impl Governor {
         }
     }
 
-    /// Acts on the measured resident memory.
+    /// Acts on a measurement of the resident memory.
     fn look(&mut self, resident_bytes: u64, now: Instant, elapsed: Duration) {
         let limit_bytes = self.state.limit_bytes;
         let before = self.state.pressure.level();
@@ -232,7 +232,7 @@ fn growth_bytes(bytes: u64, limit_bytes: u64) -> u64 {
     (room / GROWTH_PART).max(limit_bytes / GROWTH_LEAST_PART)
 }
 
-/// Returns the time until the next measurement.
+/// Returns the time until the next measurement, given the last two.
 fn interval_after(before_bytes: u64, bytes: u64, limit_bytes: u64) -> Duration {
     let is_calm = bytes.abs_diff(before_bytes) <= limit_bytes / CALM_PART;
     if is_calm { CALM_INTERVAL } else { INTERVAL }
@@ -255,7 +255,7 @@ fn log_change(look: MemoryLook) {
     }
 }
 
-/// Returns the level that follows from the memory that is resident, or soon will be.
+/// Returns the pressure level for `bytes` of memory that is resident, or is expected to be soon.
 fn next_level(before: Pressure, bytes: u64, limit_bytes: u64) -> Pressure {
     let mark = |percent: u64| limit_bytes / 100 * percent;
     let was_high = before == Pressure::High;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Minimum pause between two ticks of a lane.
+/// Minimum time between two ticks of a lane.
 const TICK_MIN: Duration = Duration::from_millis(1);
 
 /// Payloads queued for one lane.
@@ -35,7 +35,7 @@ pub(crate) struct LaneQueue {
     /// Shortest time in microseconds between passing a payload to the sink and its delivery.
     round_trip_us: AtomicU64,
     closed: AtomicBool,
-    /// Whether the lane's end has already ended its pauses.
+    /// Whether a request to close the lane has already ended its pauses.
     has_ended_pauses: AtomicBool,
     flushing: AtomicBool,
     /// Whether the endpoint has been reached.
@@ -48,22 +48,22 @@ pub(crate) struct LaneQueue {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Payload>,
-    /// Debts of payloads that were accepted and wait for a sync.
+    /// Debts of payloads that the sink has accepted and not synced yet.
     taken: Vec<Hold>,
     /// Payloads in flight, without their bytes, until they are settled; oldest first.
     sent: VecDeque<Sent>,
     /// Number of the first payload in flight, counted since the lane was opened.
     first_sent: u64,
-    /// Time since which payloads have been in flight, if any are.
+    /// Number of the oldest payload in flight, counted since the lane was opened.
     sent_since: Option<Instant>,
-    /// How long payloads had been in flight before that.
+    /// How long payloads were in flight before `sent_since`.
     in_flight: Duration,
-    /// Error of the last failed delivery, until one succeeds.
+    /// Error of the last failed delivery, until a delivery succeeds.
     error: Option<LastError>,
 }
 
 impl State {
-    /// Adds a payload that is in flight.
+    /// Adds a payload to the payloads in flight.
     fn push_sent(&mut self, sent: Sent) {
         self.sent_since.get_or_insert_with(Instant::now);
         self.sent.push_back(sent);
@@ -90,7 +90,7 @@ impl State {
     }
 }
 
-/// A queued payload.
+/// A payload in flight.
 struct Sent {
     payload: Payload,
     since: Instant,
@@ -144,19 +144,20 @@ impl LaneQueue {
         self.changed.notify_one();
     }
 
-    /// Takes out the oldest payload that the lane has not taken yet.
+    /// Removes the oldest payload that the lane has not taken yet.
     pub fn take_oldest(&self) -> Option<Payload> {
         let oldest = self.lock().queue.pop_front()?;
         self.bytes.fetch_sub(oldest.queue_bytes(), Ordering::Relaxed);
         Some(oldest)
     }
 
-    /// Returns the bytes queued or being delivered.
+    /// Returns the bytes that are queued or being delivered.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Records whether the lane's inputs wait for `reason`, and wakes the lane if necessary.
+    /// Records whether the lane's inputs are waiting because of `reason`, and wakes the lane if
+    /// necessary.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
         if self.backpressure.set(reason, waits) {
             self.changed.notify_one();
@@ -188,13 +189,13 @@ impl LaneQueue {
         self.lock().error.as_ref().map(|error| error.since.elapsed())
     }
 
-    /// Returns how long payloads have been in flight: sent, but not settled by the endpoint.
+    /// Returns the total time during which payloads were in flight, that is, sent but not settled.
     pub fn in_flight(&self) -> Duration {
         let state = self.lock();
         state.in_flight + state.sent_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Returns the failure that has prevented deliveries since it occurred, if any.
+    /// Returns the failure that is preventing deliveries, if any.
     pub fn failure(&self) -> Option<FailureSnapshot> {
         self.lock().error.as_ref().map(|error| FailureSnapshot {
             kind: error.kind,
@@ -218,12 +219,12 @@ impl LaneQueue {
         !self.lock().sent.is_empty()
     }
 
-    /// Records that a payload is passed to the lane, which may take a long time.
+    /// Records that a payload is being passed to the sink, which can take a long time.
     fn begin_flight(&self) {
         self.lock().sent_since.get_or_insert_with(Instant::now);
     }
 
-    /// Records that the lane has taken the payload.
+    /// Records that the sink has taken the payload.
     fn end_flight(&self) {
         let mut state = self.lock();
         if state.sent.is_empty() {
@@ -299,7 +300,7 @@ impl LaneQueue {
         self.is_closed() && !self.has_ended_pauses.swap(true, Ordering::Relaxed)
     }
 
-    /// Takes the requests that apply once the lane's queue is empty.
+    /// Takes the pending requests, which apply once the lane's queue is empty.
     fn take_request(&self) -> Request {
         let ends = self.closed.load(Ordering::Acquire);
         Request { ends, flushes: self.flushing.swap(false, Ordering::AcqRel) || ends }
@@ -328,7 +329,7 @@ struct Request {
 /// The reason why driving a lane ended.
 enum End {
     Closed,
-    /// The lane has taken payloads that a reload has forgotten.
+    /// The lane has taken payloads that a reload has marked as stale.
     TakenBack,
 }
 
@@ -340,13 +341,13 @@ enum Paused {
     UntilStop,
 }
 
-/// The payloads that a lane has taken will be reread.
+/// An error: payloads that a lane has taken are stale, and will be reread.
 #[derive(Debug, PartialEq)]
 struct Stale;
 
 /// The resources that a lane's driver needs.
 pub(crate) struct LaneDriver {
-    /// A sink, or a merge transform.
+    /// The kind of the component: a sink or a merge transform.
     pub kind: Kind,
     pub sink_id: Arc<str>,
     pub lane: LaneIndex,
@@ -461,7 +462,7 @@ impl LaneDriver {
         End::Closed
     }
 
-    /// Opens the lane; `None` if the lane is let go first.
+    /// Opens the lane; returns `None` if the lane is let go first.
     async fn open(&self) -> Option<Box<dyn Lane>> {
         let state = self.state().await?;
         let lane = self.lane.get();
@@ -489,7 +490,7 @@ impl LaneDriver {
         }))
     }
 
-    /// Waits for the endpoint, until the lane is closed with an empty queue.
+    /// Waits until the endpoint is reachable, or until the lane is closed with an empty queue.
     async fn start(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
@@ -561,7 +562,7 @@ impl LaneDriver {
         Some(payload)
     }
 
-    /// Delivers one payload, retrying as long as a retry can help.
+    /// Delivers one payload, retrying for as long as a retry can help.
     async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         self.queue.begin_flight();
         let delivery = self.try_until_delivered(lane, payload).await;
@@ -677,8 +678,8 @@ impl LaneDriver {
     ///
     /// # Errors
     ///
-    /// Returns an error if a merge transform has counted events that a reload has forgotten. The
-    /// lane must be reopened, starting from the previous state.
+    /// Returns an error if a merge transform has counted events that a reload has marked as stale.
+    /// In that case, the lane must be reopened from its previous state.
     async fn sync(&self, lane: &mut dyn Lane) -> Result<(), Stale> {
         let mut backoff = Backoff::default();
         let state = loop {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Percentage of `limits.memory` for data in flight. The rest is for the program, component state
-/// and allocator overhead.
+/// Percentage of `limits.memory` for data in flight. The remaining memory is for the program,
+/// component state and allocator overhead.
 pub const GRANT_PERCENT: u64 = 50;
 
 /// Percentage of `limits.memory` for the state of sinks, such as compressors.
@@ -20,7 +20,7 @@ pub const SINK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// sinks noticeably.
 pub const DETACH_AFTER: Duration = Duration::from_millis(100);
 
-/// How often a source under backpressure is polled in case no event wakes it.
+/// How often a source under backpressure is polled, in case no event wakes it.
 pub const ROOM_RETRY: Duration = Duration::from_millis(25);
 
 /// How often checkpoints are committed and utilization is sampled.
@@ -44,7 +44,7 @@ pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);
 /// log.
 pub const FULL_AFTER: Duration = Duration::from_secs(5);
 
-/// Maximum number of serial and offload transforms in a source's chain, because a set of them is
+/// Maximum number of serial and offload transforms in a source's chain. A set of them must fit into
 /// one machine word.
 pub const CUTS_MAX: usize = 64;
 

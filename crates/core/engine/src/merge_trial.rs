@@ -140,7 +140,7 @@ fn reader() -> SinkIndex {
     SinkIndex::new(0)
 }
 
-/// Runs one of the lane's futures. Without a folder, the lane never waits.
+/// Runs one of the lane's futures. The lane has no disk or network to wait for.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime without drivers needs nothing of the system").block_on(future)

@@ -1,12 +1,12 @@
 //! The thread pool for offload transforms.
 //!
 //! All offload transforms share one pool. Each transform has a queue, and the queues take turns. A
-//! transform without a call in progress gets a thread in any case. A call that exceeds its
-//! transform's deadline is *abandoned*: the pool hands its batches back, ignores its later result,
-//! and lets another thread take its place. Abandoned calls count against the transform's
-//! concurrency, so that a transform that hangs keeps a bounded number of threads. Once all of its
-//! calls are hanging, the batches in its queue are also handed back at the deadline. A transform
-//! may limit the number of hanging calls; at this limit, its batches are handed back immediately.
+//! transform without a call in progress always gets a thread. A call that exceeds its transform's
+//! deadline is *abandoned*: the pool hands its batches back, ignores its later result, and lets
+//! another thread take its place. Abandoned calls count against the transform's concurrency, so
+//! that a transform that hangs occupies a bounded number of threads. Once all of its calls are
+//! hanging, the batches in its queue are also handed back at the deadline. A transform may limit
+//! the number of hanging calls; at this limit, its batches are handed back immediately.
 
 use crate::ticket::Arrival;
 use millstream_model::{Batch, EngineTime, Offload};
@@ -24,7 +24,7 @@ pub(crate) struct OffloadQueue {
     pub transform: Arc<dyn Offload>,
 }
 
-/// The threads that run offload transforms, and the work that waits for them.
+/// The threads that run offload transforms, and the work that is waiting for them.
 pub(crate) struct OffloadPool {
     threads_max: usize,
     state: Mutex<Pool>,
@@ -36,13 +36,13 @@ pub(crate) struct OffloadPool {
 #[derive(Default)]
 struct Pool {
     members: Vec<Member>,
-    /// The member whose turn is next.
+    /// Index of the member whose turn is next.
     turn: usize,
     calls: HashMap<CallId, Call>,
     calls_begun: u64,
     /// Number of threads, excluding abandoned calls.
     threads: usize,
-    /// Number of threads that wait for work.
+    /// Number of threads that are waiting for work.
     idle: usize,
     /// Number of threads in a call, excluding abandoned calls.
     busy: usize,
@@ -98,7 +98,7 @@ impl OffloadPool {
         })
     }
 
-    /// Queues batches for a transform.
+    /// Queues a ticket's batches for a transform.
     pub fn push(&self, queue: &Arc<OffloadQueue>, arrival: Arrival, now: EngineTime) {
         let mut state = self.state.lock();
         state.member(queue).waiting.push_back(Waiting { since: now, arrival });
@@ -150,14 +150,14 @@ impl OffloadPool {
         }
     }
 
-    /// Takes the next call.
+    /// Takes the next call, without waiting.
     #[cfg(test)]
     pub fn take(&self, now: EngineTime) -> Option<Due> {
         self.state.lock().take(now, usize::MAX)
     }
 
-    /// Ends a call; returns the call's tickets. `None` if the call was abandoned, so that its
-    /// output is obsolete.
+    /// Ends a call; returns the call's tickets. Returns `None` if the call was abandoned, so that
+    /// its output must be ignored.
     pub fn finish(&self, id: CallId) -> Option<Vec<Arrival>> {
         let mut state = self.state.lock();
         let call = state.calls.remove(&id)?;
@@ -183,8 +183,8 @@ impl OffloadPool {
         back
     }
 
-    /// Returns how many of a transform's calls are hanging, and the consequence. Returns `None` if
-    /// no call is hanging.
+    /// Returns a message that says how many of a transform's calls are hanging, and the
+    /// consequence. Returns `None` if no call is hanging.
     pub fn hanging(&self, queue: &Arc<OffloadQueue>) -> Option<String> {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue))?;
@@ -203,7 +203,7 @@ impl OffloadPool {
         member.map_or(0, |member| member.abandoned as u64)
     }
 
-    /// Ends all threads. A thread in a call exits after the call.
+    /// Stops all threads. A thread in a call exits after the call.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();

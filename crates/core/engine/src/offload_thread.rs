@@ -21,7 +21,8 @@ pub(crate) fn run_on_threads(pool: &Arc<OffloadPool>, current: &Arc<Current>) {
     });
 }
 
-/// A thread in the pool. Between calls it keeps no transform, because a reload may have removed it.
+/// A thread in the pool. Between calls, the thread does not keep a transform, because a reload may
+/// have removed it.
 struct OffloadThread {
     current: Arc<Current>,
     pool: Arc<OffloadPool>,

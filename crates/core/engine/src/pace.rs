@@ -22,12 +22,12 @@ pub enum Priority {
     Low,
 }
 
-/// Priority and rate limit of a source.
+/// Priority and rate limit with which a source is polled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Priority of the source.
     pub priority: Priority,
-    /// Bytes per second; unlimited if `None`.
+    /// Maximum rate in bytes per second; unlimited if `None`.
     pub rate_limit: Option<u64>,
 }
 

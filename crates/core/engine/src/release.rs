@@ -6,8 +6,9 @@ use millstream_model::{SinkIndex, SinkSet};
 
 /// The order of one source's tickets at each of its sinks.
 ///
-/// A sink gets a ticket's payloads once it has the payloads of all earlier tickets, whatever the
-/// other sinks have. A ticket that is stuck on the way to one sink therefore delays no other sink.
+/// A sink gets a ticket's payloads once it has the payloads of all earlier tickets, regardless of
+/// the other sinks. A ticket that is stuck on the way to one sink therefore does not delay other
+/// sinks.
 pub(crate) struct Release {
     /// Number of the next ticket.
     issued: TicketNumber,
@@ -27,15 +28,15 @@ impl Release {
         Release { issued: TicketNumber::default(), sinks: turns.collect() }
     }
 
-    /// Returns the number of the next ticket.
+    /// Issues the next ticket, and returns its number.
     pub fn issue(&mut self) -> TicketNumber {
         let number = self.issued;
         self.issued = number.next();
         number
     }
 
-    /// Records that a ticket has no further payloads for the sinks in `done` than these, and passes
-    /// the payloads that are due to `put`, in order.
+    /// Records a ticket's last payloads for the sinks in `done`, and passes each payload that is
+    /// due to `put`, in order.
     pub fn finish(
         &mut self,
         number: TicketNumber,

@@ -35,17 +35,18 @@ const LET_GO_TIME: Duration = Duration::from_secs(2);
 /// Interval at which the reload checks whether the payloads are settled.
 const SETTLE_POLL: Duration = Duration::from_millis(2);
 
-/// A change to another topology.
+/// The inputs for a change to another topology.
 pub(crate) struct Change<'a> {
     /// The components of the next topology.
     pub parts: Parts,
-    /// Settings, of which only `cpu` may differ from those at the start.
+    /// The settings. Only `cpu` may differ from the settings at the start.
     pub settings: &'a Settings,
     /// The components that keep running.
     pub kept: &'a IsKept<'a>,
 }
 
-/// The parts to start and end once the threads have the new core.
+/// The result of a change: the lanes to start and the sinks to drain once the threads have the new
+/// core.
 pub(crate) struct Replaced {
     /// The new core.
     pub core: Arc<Core>,
@@ -62,8 +63,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Returns an error if the blueprint is invalid, a source cannot be opened, or checkpoints
-    /// cannot be written. The old topology then continues.
+    /// Returns an error if the blueprint is invalid, the barrier is not reached in time, a source
+    /// cannot be opened, or checkpoints cannot be written. The old topology then continues.
     pub async fn reload(
         &mut self,
         blueprint: Blueprint,
@@ -113,7 +114,8 @@ impl Running {
     }
 }
 
-/// Waits briefly until sinks that make progress have settled the payloads of removed components.
+/// Waits for up to [`SETTLE_TIME`] until sinks that are making progress have settled the payloads
+/// of removed components.
 pub(crate) async fn settle(core: &Core, parts: &Parts, kept: &IsKept<'_>) {
     let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);
     let goes = |slot: &SourceSlot, node: &Node| !parts.keeps(slot, kept) || !stays(node);
@@ -182,8 +184,9 @@ pub(crate) fn replace_core(
     }
 }
 
-/// Marks events as stale that merge transforms have not counted and will receive again, because a
-/// source is reopened or the transform is removed. Events that cannot be reread are still counted.
+/// Marks as stale the events that merge transforms have not counted and will receive again, because
+/// a source is reopened or the transform is removed. Events that cannot be reread are still
+/// counted.
 fn seal(old: &Core, parts: &Parts, kept: &IsKept<'_>) {
     let is_merge = |node: &Node| node.kind == Kind::Transform;
     let stays = |node: &Node| parts.sinks.iter().any(|sink| *sink.id == *node.id);
@@ -236,7 +239,7 @@ fn counters_gone(old: &Core, next: &Core) -> Vec<(ComponentKey, Arc<Counters>)> 
     gone.map(|(key, counters)| (key, counters.clone())).collect()
 }
 
-/// Takes the place of a closed source.
+/// Replaces a removed source: it has always ended.
 struct EndedSource;
 
 impl Source for EndedSource {

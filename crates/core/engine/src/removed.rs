@@ -1,5 +1,5 @@
-//! Components that reloads have removed or replaced: the sources, as long as their sinks have not
-//! settled everything, and the counters of all components.
+//! Components that reloads have removed or replaced: sources, until their sinks have settled
+//! everything, and the counters of all components.
 
 use millstream_model::snapshot::ComponentSnapshot;
 use millstream_model::{Counters, CountersSnapshot, Kind, Ledger, SinkSet};
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Data that sinks have not settled.
+/// The amount of data that sinks have not settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsettled {
     /// Data from sources whose offsets count bytes.
@@ -69,7 +69,7 @@ pub(crate) fn unsettled(ledger: &Ledger, sinks: SinkSet) -> Unsettled {
     sinks.iter().map(of_sink).max_by_key(|unsettled| unsettled.all()).unwrap_or_default()
 }
 
-/// Identifies a component by its kind and id.
+/// Identifies a component: its kind and id.
 pub(crate) type ComponentKey = (Kind, Arc<str>);
 
 /// The counters of removed components, so that the summary after shutdown includes all events of
@@ -111,7 +111,8 @@ impl RemovedCounters {
 }
 
 impl Figures {
-    /// Adds up the counters of components that no longer count, so that they take little memory.
+    /// Adds up the counters of components that no longer count, and drops the counters to save
+    /// memory.
     fn end(&mut self) {
         let ended = self.counting.extract_if(.., |(_, counters)| Arc::strong_count(counters) == 1);
         for (name, counters) in ended {
@@ -120,7 +121,7 @@ impl Figures {
     }
 }
 
-/// Adds the delivered and lost events.
+/// Adds the delivered and dropped events of one snapshot to another.
 fn add(total: &mut CountersSnapshot, more: &CountersSnapshot) {
     total.sent_events += more.sent_events;
     for (reason, events) in &more.dropped_events {

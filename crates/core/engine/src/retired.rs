@@ -83,7 +83,7 @@ impl Retired {
         }
     }
 
-    /// Delivers the payloads in the lanes, for at most `drain`, and closes the sink.
+    /// Delivers the payloads in the lanes for up to `drain`, then closes the sink.
     pub async fn drain(self: Arc<Self>, drain: Duration) {
         for lane in &self.lanes {
             lane.close();
@@ -126,7 +126,7 @@ impl Retired {
         }
     }
 
-    /// Leaves the disk buffer to a sink in `next` that uses it, if there is one; otherwise stops
+    /// Hands the disk buffer to a sink in `next` that uses it, if there is one; otherwise stops
     /// reading from it.
     pub fn leave_disk(&self, next: &Core) {
         let mut left = self.disk.lock();

@@ -25,18 +25,17 @@ use tokio::time::timeout_at;
 /// Interval at which the engine checks whether a barrier is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
 
-/// How often the progress of a run that ends by itself is checked.
+/// Interval at which the engine checks the progress of a run that ends with its data.
 const PROGRESS_LOOK: Duration = Duration::from_millis(100);
 
-/// How often the deadlines of offload calls are checked.
+/// Interval at which the engine checks the deadlines of offload calls.
 const CALL_LOOK: Duration = Duration::from_millis(50);
 
-/// How far a source may exceed the deadline to finish a copy. A source checks the time once per
-/// megabyte, and then syncs.
+/// How far a source may exceed the shutdown deadline to finish a copy. A source checks the time
+/// once per megabyte, and then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
-/// Time that the disk buffers have after the shutdown deadline to write the data in memory, and to
-/// end.
+/// Time after the shutdown deadline for the disk buffers to write the data in memory, and to end.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves the threads running.
@@ -111,7 +110,7 @@ impl Running {
         running
     }
 
-    /// Starts to check the deadlines of offload calls, if the topology contains such transforms.
+    /// Starts checking the deadlines of offload calls, if the topology contains offload transforms.
     pub(crate) fn watch_calls(&mut self, core: &Core) {
         if !core.nodes().has_offload() || self.call_watch.is_some() {
             return;
@@ -137,8 +136,8 @@ impl Running {
     }
 
     /// Waits until every source in the current topology has ended and all its events are settled.
-    /// Returns the components that delay events if nothing more is settled for `patience`, and an
-    /// empty list once everything is settled.
+    /// Returns an empty list once everything is settled. If nothing more is settled for `patience`,
+    /// returns the components that prevent it.
     pub async fn finished(&self, patience: Duration) -> Vec<String> {
         let core = self.current.core();
         let mut progress = core.status().progress();
@@ -179,7 +178,7 @@ impl Running {
     }
 
     /// Polls only the sources that `goes` selects until they have ended, so that they emit the data
-    /// that they keep back. The caller calls [`Running::barrier`] next.
+    /// they have kept back. The caller calls [`Running::barrier`] next.
     pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
         let scheduler = &core.resources().scheduler;
@@ -198,7 +197,7 @@ impl Running {
     }
 
     /// Lets the lanes deliver their payloads, and end. A sink's lanes end once no ticket is on its
-    /// way to the sink. Sources that a sink feeds are polled until the sink has ended.
+    /// way to the sink. Sources that are fed by a sink are polled until the sink has ended.
     async fn end_lanes(&self, deadline: tokio::time::Instant) {
         let core = self.current.core();
         let nodes = core.nodes();
@@ -235,7 +234,7 @@ impl Running {
     }
 
     /// Writes to disk the data that sinks with disk buffers have not settled, until `deadline` at
-    /// most.
+    /// the latest.
     async fn flush_disks(core: &Core, deadline: tokio::time::Instant) {
         for (_, disk) in core.nodes().disks() {
             disk.flush();
@@ -271,14 +270,14 @@ impl Running {
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
-        // Sources that keep data back get half of the time, so that a dead sink leaves the healthy
-        // ones time to finish.
+        // Sources that keep data back get half of the time, so that healthy sinks have time to
+        // finish if another sink is dead.
         let given =
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = timeout_at(deadline, self.end_lanes(deadline)).await.is_ok() && given;
         let holders = if drained { Vec::new() } else { core.status().holders() };
-        // Removed sinks may use the rest of the time; their payloads block nothing.
+        // Removed sinks may use the remaining time; their payloads do not block other data.
         let left = async {
             for lane in lanes {
                 let _ = lane.await;
@@ -330,8 +329,8 @@ impl Running {
         }
     }
 
-    /// Starts to make durable the unsettled data of the sources that `goes` selects, if they could
-    /// not reread it. These sources must not be polled.
+    /// Starts making unsettled data durable for the sources that `goes` selects, if those sources
+    /// could not otherwise reread the data. These sources must not be polled during that time.
     pub(crate) fn hold_sources(
         &self,
         deadline: Instant,
@@ -363,7 +362,7 @@ async fn finishes_within(core: &Core, time: Duration) -> bool {
     tokio::time::timeout(time, finished).await.is_ok()
 }
 
-/// Returns the sources' unsettled data that can be reread, and the data that is lost.
+/// Returns the amounts of the sources' unsettled data that can be reread, and that is lost.
 fn leave(core: &Core) -> (Leftover, Unsettled) {
     let mut left = Leftover::default();
     let mut lost = core.resources().removed.unsettled();

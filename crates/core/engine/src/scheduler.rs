@@ -1,4 +1,4 @@
-//! The run queue, from which workers take ready sources and resumed tickets.
+//! The run queue, from which workers take sources to poll and tickets to resume.
 
 use crate::index::SourceIndex;
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
@@ -16,7 +16,7 @@ pub(crate) enum Job {
     Resume(Step),
 }
 
-/// When the scheduler polls a source, relative to other sources.
+/// Determines when a source is polled relative to other sources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollOrder {
     pub priority: Priority,
@@ -34,7 +34,7 @@ pub(crate) enum Woken {
 /// The result of a request for a job.
 pub(crate) enum Next {
     Job(Job),
-    /// There is no job before this time or before a wake-up.
+    /// There is no job before this time, or before a wake-up if there is no time.
     Idle(Option<EngineTime>),
     Stopped,
 }
@@ -72,7 +72,7 @@ struct State {
     /// Time before which no source is polled.
     held_until: EngineTime,
     stopped: bool,
-    /// When the leading worker wakes up; `None` if no worker sleeps.
+    /// When the leading worker wakes up; `None` if no worker is leading.
     leader_until: Option<EngineTime>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Replaces the sources, all of them ready. No ticket is running.
+    /// Replaces the sources, which are all ready to be polled. No ticket may be running.
     pub fn rewire(&self, sources: Vec<PollOrder>) {
         let mut state = self.lock();
         state.generation += 1;
@@ -138,7 +138,7 @@ impl Scheduler {
         }
     }
 
-    /// Sets when to poll a source again, after a poll at `now`.
+    /// Schedules a source's next poll, after a poll at `now`.
     pub fn polled(&self, source: SourceIndex, again: Again, now: EngineTime) {
         let mut state = self.lock();
         let woken = matches!(state.states[source.get()], PollState::Polling { woken: true });
@@ -175,7 +175,7 @@ impl Scheduler {
         self.changed.notify_one();
     }
 
-    /// Polls every source that waits for capacity.
+    /// Polls every source that is waiting for capacity.
     pub fn wake_for_room(&self) {
         let mut state = self.lock();
         for source in 0..state.states.len() {
@@ -226,7 +226,7 @@ impl Scheduler {
         closing.into_iter().all(|(_, state)| *state == PollState::Ended)
     }
 
-    /// Polls no source until the time `until`; running tickets continue.
+    /// Suspends polling until the time `until`; running tickets continue.
     pub fn hold(&self, until: EngineTime) {
         self.lock().held_until = until;
     }
@@ -246,7 +246,7 @@ impl Scheduler {
         self.lock().states.iter().all(|s| *s == PollState::Ended)
     }
 
-    /// Ends all workers.
+    /// Tells all workers to exit.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
@@ -291,7 +291,7 @@ impl State {
         if self.paused || self.ready.is_empty() {
             return None;
         }
-        // Closing sources are never delayed.
+        // Closing sources are not subject to the hold.
         let is_held = now < self.held_until && self.closing.is_none();
         let priority = |job: &Job| match job {
             Job::Poll(source) => self.orders[source.get()].priority,
@@ -328,7 +328,7 @@ impl State {
     }
 
     fn wake(&mut self, source: SourceIndex) {
-        // A removed source has no valid index.
+        // A source that was removed has no valid index.
         let Some(state) = self.states.get_mut(source.get()) else { return };
         match *state {
             PollState::Polling { .. } => *state = PollState::Polling { woken: true },
@@ -379,7 +379,7 @@ mod tests {
             again(&scheduler, source, Again::Now, EngineTime::ZERO);
         }
         assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
-        // While the source waits, it delays no other source.
+        // While the source is waiting, it does not delay other sources.
         while polled(&scheduler, EngineTime::ZERO) != Some(1) {}
         again(&scheduler, 1, Again::At(at(10)), EngineTime::ZERO);
         for source in [0, 2] {
@@ -397,7 +397,7 @@ mod tests {
         scheduler.hold(at(20));
         assert!(matches!(scheduler.next(at(5)), Next::Idle(Some(until)) if until == at(20)));
         assert_eq!(polled(&scheduler, at(20)), Some(0));
-        // A hold ends earlier if the next clock reading is past its end.
+        // A new hold replaces the previous one, even if it ends earlier.
         scheduler.hold(at(60));
         assert_eq!(polled(&scheduler, at(30)), None);
         scheduler.hold(at(30));

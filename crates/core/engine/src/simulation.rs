@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 /// A run with more steps than this is treated as stuck.
 const STEPS_MAX: usize = 400_000;
 
-/// Maximum number of steps for which the sink for refused lines is stalled.
+/// Maximum number of steps for which the sink that receives refused lines is stalled.
 const LETTERS_STALL_STEPS: usize = 10_000;
 
 fn settings() -> Settings {
@@ -60,7 +60,7 @@ struct RunningCall {
     id: CallId,
     queue: Arc<OffloadQueue>,
     outputs: Vec<Outputs>,
-    /// When the call returns; `None` if it hangs.
+    /// When the call returns; `None` if it is hanging.
     ends: Option<EngineTime>,
 }
 
@@ -115,7 +115,8 @@ impl Life<'_> {
         }
     }
 
-    /// Switches to another topology, or keeps the current topology if the other cannot be opened.
+    /// Switches to another topology, or keeps the current topology if the other one cannot be
+    /// opened.
     async fn reload(&mut self) {
         if !self.pause().await {
             return;
@@ -173,8 +174,8 @@ impl Life<'_> {
         }
     }
 
-    /// Ends every ticket issued so far, and issues no ticket in the meantime; returns whether that
-    /// is possible. It is not possible if an operator hangs; polling then continues.
+    /// Pauses polling until every ticket issued so far has ended. Returns `false`, and resumes
+    /// polling, if an operator is hanging.
     async fn pause(&mut self) -> bool {
         self.core.resources().scheduler.pause(true);
         let issued = self.issued();
@@ -182,7 +183,7 @@ impl Life<'_> {
             self.take().await;
             self.run_one();
             self.offloads();
-            // Slow calls end within this time; calls that hang do not.
+            // Slow calls end within this many steps; hanging calls do not.
             if self.core.status().is_drained() || step > 1000 && self.hangs() {
                 break;
             }
@@ -269,7 +270,8 @@ impl Life<'_> {
         (!hangs || self.is_released && operator.deadline.is_none()).then(|| now + delay)
     }
 
-    /// Lets calls that hang return if it is time.
+    /// Lets hanging calls return once the first sink has received everything, unless the operator
+    /// has a deadline.
     fn release_calls(&mut self) {
         let has_deadline = self.world.scenario.operator.is_some_and(|o| o.deadline.is_some());
         self.is_released |= self.hangs() && is_complete(self.world, 0);
@@ -313,7 +315,7 @@ fn live(world: World<'_>) -> Option<Shape> {
             if is_complete {
                 endpoints[1].stall(false);
             }
-            // Payloads that are returned undelivered wait for their refused lines.
+            // A payload that is returned undelivered is settled only after its refused lines.
             if is_complete || step == LETTERS_STALL_STEPS {
                 endpoints[LETTERS].stall(false);
                 endpoints[RESULTS].stall(false);
@@ -456,7 +458,7 @@ fn check(world: World<'_>, sink: usize) {
     let foreign: Vec<&String> = got.difference(&expected).collect();
     assert!(foreign.is_empty(), "sink {sink} got what it should not have: {foreign:?}");
     if world.scenario.is_ordered(sink) {
-        // A refused line may be repeated when nothing reads refused lines.
+        // A refused line may arrive more than once if nothing reads refused lines.
         let one_in = world.scenario.behaviors[sink].refuses_one_in;
         let lines: Vec<String> =
             lines.into_iter().filter(|line| !is_refused(line.as_bytes(), one_in)).collect();

@@ -4,8 +4,8 @@ use millstream_model::EngineTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The start of the time for which a condition has held, as engine time in ms plus one; 0 while the
-/// condition does not hold.
+/// When a condition began to hold, as engine time in milliseconds plus one; 0 while the condition
+/// does not hold.
 #[derive(Default)]
 pub(crate) struct Since(AtomicU64);
 

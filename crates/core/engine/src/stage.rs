@@ -34,7 +34,7 @@ impl SerialStage {
 
     /// Adds a ticket's batches. Every ticket from a source arrives once, with or without batches.
     /// Applies `work` to all batches that are due, one ticket at a time, unless another worker is
-    /// doing so.
+    /// already doing so.
     pub fn enter(&self, arrival: Arrival, mut work: impl FnMut(&mut dyn Serial, Arrival)) {
         let mut inbox = self.inbox.lock();
         let turns = inbox.sources.entry(arrival.ticket.source).or_default();

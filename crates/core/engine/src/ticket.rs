@@ -55,14 +55,14 @@ pub(crate) struct NewTicket<'a> {
     pub batch: &'a Batch,
     /// Memory for the chain's output.
     pub permit: Permit,
-    /// The source's sinks.
+    /// The sinks downstream of the source.
     pub downstream: SinkSet,
     /// Counts the ticket until it is dropped.
     pub open: Arc<AtomicU64>,
     pub trace: Option<Arc<Trace>>,
 }
 
-/// A ticket's progress.
+/// How far a ticket has come.
 struct Progress {
     /// Sinks that are not done.
     pending: SinkSet,
@@ -70,7 +70,7 @@ struct Progress {
     entered: CutSet,
     /// Cuts that the ticket has passed.
     passed: CutSet,
-    /// Batches for cuts that the ticket has not reached.
+    /// Batches for cuts that the ticket has not entered yet.
     at_cuts: Vec<NodeBatch>,
     /// Payloads for sinks that are not done, in the order they were encoded.
     payloads: Vec<Bound>,
@@ -99,7 +99,7 @@ pub(crate) struct Bound {
     pub node: NodeIndex,
     /// Index of the sink in sink sets.
     pub sink: SinkIndex,
-    /// Lane of the sink.
+    /// Index of the lane among the sink's lanes.
     pub lane: LaneIndex,
     pub payload: Payload,
     /// The segments that the payload delivers.
@@ -128,7 +128,7 @@ pub(crate) struct FinishedStep {
     pub made: ChainOutput,
 }
 
-/// Batches of a ticket that have reached a cut; there may be none.
+/// A ticket's batches at a cut that the ticket has reached; possibly none.
 pub(crate) struct Arrival {
     pub ticket: Arc<Ticket>,
     pub cut: CutIndex,
@@ -144,22 +144,22 @@ pub(crate) struct ChainOutput {
     pub at_cuts: Vec<NodeBatch>,
 }
 
-/// The consequences of a step.
+/// The result of recording a step.
 pub(crate) struct Advance {
-    /// Sinks that are done now.
+    /// Sinks that have become done.
     pub done: SinkSet,
-    /// The payloads of these sinks.
+    /// The payloads for the sinks in `done`.
     pub payloads: Vec<Bound>,
     /// Sinks that are not done.
     pub pending: SinkSet,
-    /// Cuts that are reached now.
+    /// Cuts that the ticket has just reached.
     pub reached: Vec<Reached>,
 }
 
 /// A cut that a ticket has reached.
 pub(crate) struct Reached {
     pub cut: CutIndex,
-    /// The batches for the cut; there may be none.
+    /// The batches for the cut; possibly none.
     pub batches: Vec<Batch>,
 }
 
@@ -218,8 +218,9 @@ impl Ticket {
 }
 
 impl Progress {
-    /// Finds the cuts that all batches for them have reached. Cuts without a batch are passed.
-    /// Since cuts come in data-flow order, the same pass finds the cuts after these.
+    /// Finds the cuts that no further batch can reach, and takes their batches. Cuts without a
+    /// batch count as passed. Because the cuts are in data-flow order, the same pass also finds the
+    /// cuts after these.
     fn reach(&mut self, cuts: &[Cut]) -> Vec<Reached> {
         let mut reached = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {

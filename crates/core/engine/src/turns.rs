@@ -3,12 +3,12 @@
 use crate::ticket::TicketNumber;
 use std::collections::BTreeMap;
 
-/// Items that wait for earlier items. Every number is inserted or skipped once.
+/// Items that wait for all items with lower numbers. Every number is inserted or skipped once.
 pub(crate) struct Turns<T> {
     next: TicketNumber,
     waiting: BTreeMap<TicketNumber, T>,
-    /// Skipped numbers after `next`, as ranges from the first number to the end. While one ticket
-    /// is stuck, any number of later tickets may have nothing to insert.
+    /// Skipped numbers after `next`, as ranges from the first number to the number after the last.
+    /// While one ticket is stuck, any number of later tickets may have nothing to insert.
     skipped: BTreeMap<TicketNumber, TicketNumber>,
 }
 
@@ -25,7 +25,7 @@ impl<T> Turns<T> {
         self.waiting.insert(number, item);
     }
 
-    /// Records that a number has no item.
+    /// Records that there is no item with this number.
     pub fn skip(&mut self, number: TicketNumber) {
         if number == self.next {
             self.next = number.next();

@@ -20,7 +20,7 @@ const BUFFERED: u64 = 50;
 /// Capacity of the buffer.
 const BUFFER_BYTES: u64 = BUFFERED * (LINE_BYTES as u64 + PAYLOAD_BYTES);
 
-/// A sink that shows the backpressure its lane sees.
+/// A sink that exposes the backpressure of its lane.
 struct Watched {
     sink: FakeSink,
     backpressure: Arc<Mutex<Option<Arc<Backpressure>>>>,

@@ -1,4 +1,4 @@
-//! The queue of a sink that makes no progress, and the events that are dropped from it.
+//! The queue of a sink that is making no progress, and the events that are dropped from it.
 
 use crate::common::{LINE_BYTES, blueprint, numbered, settings, wait_until};
 use millstream_engine::{Blueprint, Buffer, Running, Store, WhenFull};

@@ -1,4 +1,4 @@
-//! Events that wait on disk for a sink that makes no progress.
+//! Events that wait on disk for a sink that is making no progress.
 
 use crate::common::{LINE_BYTES, blueprint, numbered_of, settings, wait_until};
 use millstream_engine::{
@@ -230,7 +230,7 @@ async fn dropped(when_full: WhenFull) -> (Vec<u64>, u64) {
     agent.endpoint.stall(false);
     tokio::time::sleep(Duration::from_millis(300)).await;
     let dropped = stop(running).await;
-    // The next agent sends the rest.
+    // The next agent delivers the remaining events.
     let running = agent.start();
     wait_until(|| agent.segments().is_empty()).await;
     stop(running).await;
@@ -372,7 +372,7 @@ async fn a_disk_that_works_again_is_used_again() {
     stop(running).await;
 }
 
-/// Reloads with a changed sink, like after a change of its options.
+/// Reloads with a changed sink, as after a change of its options.
 async fn reload(agent: &Agent, running: &mut Running) -> Result<(), String> {
     let kept = |kind, id: &str| kind == millstream_model::Kind::Source && id == "numbered";
     let blueprint = agent.blueprint();
@@ -459,7 +459,7 @@ async fn replay_keeps_to_its_rate() {
     let begun = std::time::Instant::now();
     let running = agent.start();
     agent.wait_for_lines(LINES as usize).await;
-    // The first second's worth may come at once.
+    // The first second's worth of data may arrive all at once.
     assert!(begun.elapsed() >= Duration::from_millis(1800), "{:?}", begun.elapsed());
     assert_eq!(agent.numbers(), all());
     stop(running).await;

@@ -17,7 +17,7 @@ use millstream_model::TapSide;
 use millstream_model::{Counters, Feed, Kind, SinkSet, Transform};
 use std::sync::{Arc, Weak};
 
-/// The inputs for building every component in a topology.
+/// The inputs that are needed to build the components of a topology.
 pub(super) struct Assembly<'a> {
     /// The previous topology.
     pub old: &'a Core,
@@ -34,7 +34,7 @@ pub(super) struct PlacedSink {
     pub place: SinkPlace,
 }
 
-/// A sink or merge transform as a component.
+/// Identifies a sink or merge transform, with its counters.
 #[derive(Clone, Copy)]
 struct SinkComponent<'a> {
     kind: Kind,

@@ -5,8 +5,8 @@ use crate::error::EngineError;
 use crate::index::NodeIndex;
 use std::collections::HashMap;
 
-/// Which nodes read which outputs. The nodes are the transforms in data-flow order, followed by the
-/// sinks.
+/// Maps each output to the nodes that read it. The nodes are the transforms in data-flow order,
+/// followed by the sinks.
 pub struct Graph {
     /// Indices of the transforms among the parts, in data-flow order.
     pub order: Vec<usize>,

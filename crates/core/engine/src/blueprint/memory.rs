@@ -6,7 +6,7 @@ use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
 use millstream_model::Transform;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
 
-/// Returns the memory in bytes without the reserved part.
+/// Returns the bytes of `limits.memory` that are not reserved for a runtime.
 fn own_bytes(settings: &Settings) -> u64 {
     settings.memory_bytes.saturating_sub(settings.reserved_bytes)
 }
@@ -29,7 +29,8 @@ pub struct MemoryShares {
 }
 
 impl MemoryShares {
-    /// Divides the memory among these parts. `grant_bytes` of the memory are for data in flight.
+    /// Divides the memory among these parts. `grant_bytes` is the part of the memory for data in
+    /// flight.
     pub fn new(parts: &Parts, settings: &Settings, grant_bytes: u64) -> MemoryShares {
         let sinks = parts.sinks.len().max(1) as u64;
         let sources = (parts.sources.len() + parts.feeds.len()).max(1) as u64;
@@ -94,8 +95,8 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Returns the bytes that tickets may take from other data on their way to one cut. All cuts
-/// together have a quarter of the grant.
+/// Returns the maximum bytes that tickets on their way to one cut may occupy. All cuts together get
+/// a quarter of the grant.
 fn cut_bytes(grant_bytes: u64, transforms: &[TransformPart]) -> u64 {
     let is_cut = |part: &&TransformPart| !matches!(part.transform, Transform::Map(_));
     let cuts = transforms.iter().filter(is_cut).count();
@@ -120,7 +121,7 @@ impl Parts {
     }
 
     /// Returns the minimum size of the grant: the bytes that stuck sinks and transforms may keep,
-    /// and the bytes that the other sinks and transforms need.
+    /// plus the bytes that working sinks and transforms need.
     pub(super) fn grant_bytes_min(&self, settings: &Settings) -> u64 {
         let grant_bytes = grant_bytes(settings);
         let sinks = self.sinks.len() as u64 * settings.sink_bytes_max;
@@ -130,7 +131,7 @@ impl Parts {
         self.least_bytes(settings.threads) + sinks.min(grant_bytes / 2) + cuts
     }
 
-    /// Rejects a memory limit with no room for one batch per worker.
+    /// Rejects a memory limit that leaves too little for one batch per worker.
     pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
         let need = self.least_bytes(threads);
         if need <= grant_bytes {

@@ -1,5 +1,5 @@
-//! The parts of a topology: the parts of a blueprint, with merge transforms as sinks, and the
-//! sources for the events that sinks create.
+//! The parts of a topology: the parts of a blueprint, with each merge transform turned into a sink,
+//! and the sources for the events that sinks create.
 
 use super::memory::{check_buffers, check_states, grant_bytes, mebibytes};
 use super::{Blueprint, Settings, SinkPart, SourcePart, TransformPart};
@@ -73,7 +73,8 @@ impl Parts {
         self
     }
 
-    /// Returns whether a sink in these parts is a configured sink or a merge transform.
+    /// Returns `Kind::Transform` if a sink in these parts is a merge transform, and otherwise
+    /// `Kind::Sink`.
     pub fn kind_of(&self, sink: &str) -> Kind {
         let is_merge =
             |feed: &FeedPart| feed.feeder.kind == Kind::Transform && *feed.feeder.id == *sink;
@@ -97,7 +98,7 @@ impl Parts {
         self.check_memory(grant_bytes, settings.threads)
     }
 
-    /// Returns whether a running source stays when these parts replace the parts of its topology.
+    /// Returns whether a running source stays when these parts replace the running topology.
     pub fn keeps(&self, slot: &SourceSlot, kept: &IsKept<'_>) -> bool {
         let is_fed = || self.feeds.iter().any(|feed| *feed.info.id == *slot.id);
         slot.is_kept(kept) && (slot.fed.is_none() || is_fed())

@@ -1,15 +1,15 @@
-//! The state that a sink takes over from the previous topology.
+//! The place of a sink: its index and the state that it takes over from the previous topology.
 
 use crate::disk_buffer::DiskBuffer;
 use crate::lane::LaneQueue;
 use millstream_model::SinkIndex;
 use std::sync::Arc;
 
-/// The state that a sink in the next topology takes over.
+/// The index of a sink, and the state that the sink takes over from the previous topology.
 pub(crate) struct SinkPlace {
-    /// Index in sink sets.
+    /// The sink's index in a [`SinkSet`](millstream_model::SinkSet).
     pub index: SinkIndex,
-    /// Lanes that must end before this sink's lanes begin.
+    /// Lanes of previous sinks that must end before this sink's lanes begin.
     pub after: Vec<Arc<LaneQueue>>,
     /// The disk buffer that the sink takes over.
     pub disk: Option<Arc<DiskBuffer>>,

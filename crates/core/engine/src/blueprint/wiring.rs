@@ -16,7 +16,7 @@ use millstream_model::TapSide;
 use millstream_model::{Feed, Kind, Ledger, SinkIndex, SinkSet, SourceInfo, SourceOpen, Wake};
 use std::sync::Arc;
 
-/// A source to build.
+/// A source to open, with the sink that feeds it.
 struct SourceToOpen {
     part: SourcePart,
     /// The sink that feeds the source, if there is one.
@@ -155,7 +155,8 @@ impl Assembly<'_> {
     }
 }
 
-/// Returns the source for a feed whose sink is among the nodes.
+/// Returns the source that passes on a sink's events. If the sink is missing from the nodes, the
+/// source has no events.
 fn source_of_feed(part: FeedPart, nodes: &Nodes) -> SourceToOpen {
     let FeedPart { info, type_name, feeder } = part;
     let mut sinks = nodes.sinks();
@@ -177,7 +178,7 @@ fn waker(scheduler: &Arc<Scheduler>, place: Arc<SourcePlace>) -> Wake {
     })
 }
 
-/// Returns whether `downstream` contains sinks, and all of them drop events when they are full.
+/// Returns whether there are sinks in `downstream` and all of them drop events when they are full.
 fn sheds(downstream: SinkSet, nodes: &Nodes) -> bool {
     let mut slots = nodes.slots_of(downstream).peekable();
     slots.peek().is_some() && slots.all(|slot| slot.buffer.when_full != WhenFull::Block)

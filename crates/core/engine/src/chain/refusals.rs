@@ -1,12 +1,12 @@
-//! The sources of a payload's events, for the case that the sink refuses them.
+//! Records where a payload's events came from, in case the sink refuses some of them.
 
 use bytes::Bytes;
 use millstream_model::{
     Batch, CellKind, FeedEvent, FeedField, FeedId, Payload, Permit, RowSource, Segment,
 };
 
-/// Adds the sources of an encoded batch's rows to the payload. The payload also carries, as events,
-/// the rows that the encoder has `refused`, each with a reason.
+/// Adds the sources of an encoded batch's rows to the payload. The rows that the encoder has
+/// `refused` also become events in the payload, each with the reason.
 pub fn note(
     batch: &Batch,
     refused: &[(usize, &'static str)],
@@ -32,7 +32,7 @@ pub fn note(
     payload.paid = Some(permit.split(memory(payload) + ids.text.len() as u64));
 }
 
-/// Returns the bytes that a payload's row sources and refused events take.
+/// Returns the memory, in bytes, of a payload's row sources and refused events.
 fn memory(payload: &Payload) -> u64 {
     let carried: usize = payload.refused.iter().map(|event| event.text.len()).sum();
     (payload.sources.len() * size_of::<RowSource>() + carried) as u64
@@ -42,7 +42,7 @@ fn memory(payload: &Payload) -> u64 {
 /// read block in memory.
 struct ReceivedIds {
     text: Bytes,
-    /// The end of each row's id; empty if no row has an id.
+    /// End offset of each row's id in `text`; empty if no row has an id.
     ends: Vec<usize>,
 }
 

@@ -42,8 +42,8 @@ impl Core {
                     }
                 }
             }
-            // Disk buffers come after the sources, because the record declares data durable on disk
-            // that the sources have settled.
+            // Disk buffers come after the sources, so that each record includes all the data that a
+            // committed checkpoint counts as durable on disk.
             for (node, disk) in self.nodes.disks() {
                 let Some(record) = disk.unsaved() else { continue };
                 moved.disk_buffer(&node.id, record);

@@ -1,4 +1,4 @@
-//! The limit on the CPU time of the process, as a topology applies it.
+//! The limit on the process's CPU time in one topology.
 
 use crate::pace::CpuCeiling;
 use millstream_model::EngineTime;
@@ -14,8 +14,8 @@ pub(crate) struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Returns the limit for the next topology. If the number of cores does not change, the account
-    /// of used time carries over.
+    /// Returns the limit for the next topology. If the number of cores does not change, the time
+    /// used so far still counts.
     pub fn renewed(&self, cores: Option<f64>) -> CpuLimit {
         if cores == self.cores {
             return self.clone();
@@ -29,7 +29,7 @@ impl CpuLimit {
         self.cores
     }
 
-    /// Returns how long no poll may begin; `None` if there is no limit.
+    /// Returns how long to wait before the next poll may begin; `None` if there is no limit.
     pub fn wait(&self, now: EngineTime) -> Option<Duration> {
         let ceiling = self.ceiling.as_ref()?;
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -1,5 +1,5 @@
 //! The path of a batch after the chain: payloads go to the lanes in ticket order, and batches go to
-//! the transforms at which they wait.
+//! the serial and offload transforms.
 
 mod calls;
 mod cuts;
@@ -49,7 +49,7 @@ impl Flow {
         }
     }
 
-    /// Returns the memory that a waiting ticket does not need for its pending sinks.
+    /// Releases the memory that a waiting ticket does not need for its pending sinks.
     fn return_surplus(&self, ticket: &Ticket, pending: SinkSet) {
         let need = self.nodes.expansion(pending);
         let mut permit = ticket.permit.lock();
@@ -69,7 +69,7 @@ impl Flow {
         source.finish(ticket.number, done, admitted, |bound| self.put(source, bound));
     }
 
-    /// Joins a ticket's payloads for one merge transform. Otherwise, a snapshot between two
+    /// Joins all of a ticket's payloads for a merge transform. Otherwise, a snapshot between two
     /// payloads would cause the first one to be counted twice after a restart.
     fn join(&self, payloads: Vec<Bound>) -> Vec<Bound> {
         let counts_once = |bound: &Bound| {
@@ -87,9 +87,9 @@ impl Flow {
         joined
     }
 
-    /// Counts a payload that may wait for its turn. If earlier tickets wait at a transform, a sink
-    /// that drops events when it is full drops the new payload once the waiting payloads fill its
-    /// buffer.
+    /// Admits a payload that may have to wait for its turn, and counts its bytes. Returns `None` if
+    /// the payload is dropped: the sink drops events when it is full, earlier tickets are waiting
+    /// at a transform, and the waiting payloads already fill the sink's buffer.
     fn admit(&self, source: &SourceSlot, bound: Bound) -> Option<Bound> {
         let node = self.nodes.get(bound.node);
         let Op::Sink(slot) = &node.op else { return None };
@@ -122,7 +122,7 @@ fn owe(made: &mut ChainOutput) {
     }
 }
 
-/// Marks the payloads that are followed by another payload from the same ticket for the same lane.
+/// Sets `completes` on each payload that is its ticket's last one for its lane.
 fn mark_last(payloads: &mut [Bound]) {
     for index in 0..payloads.len() {
         let node = payloads[index].node;

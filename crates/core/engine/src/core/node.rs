@@ -15,24 +15,25 @@ use millstream_model::tap::TapPoint;
 use millstream_model::{Counters, Kind, Map, SinkSet};
 use std::sync::Arc;
 
-/// A transform or sink in the topology. A clone is the same component at another place.
+/// A transform or sink in the topology. A clone shares the component, and is used for its place in
+/// another topology.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub kind: Kind,
     pub op: Op,
-    /// Nodes that read each output, by output.
+    /// The readers of each output, indexed by output.
     pub outputs: Vec<Vec<NodeIndex>>,
     pub downstream: SinkSet,
     pub counters: Arc<Counters>,
     /// Tickets from all sources on their way to the node, if the node is a cut.
     pub load: Arc<Load>,
-    /// Where taps receive a transform's output or a sink's input.
+    /// Where taps receive a transform's output, or a sink's input.
     pub tap: Arc<TapPoint>,
 }
 
-/// A node's work.
+/// The component at a node.
 #[derive(Clone)]
 pub(crate) enum Op {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
@@ -42,7 +43,7 @@ pub(crate) enum Op {
 }
 
 impl Node {
-    /// Returns the part that delivers, if the node is a sink.
+    /// Returns the sink's slot; `None` if the node is a transform.
     pub fn sink(&self) -> Option<&SinkSlot> {
         match &self.op {
             Op::Sink(slot) => Some(slot),
@@ -50,7 +51,7 @@ impl Node {
         }
     }
 
-    /// Returns the queue of an offload transform.
+    /// Returns the queue of an offload transform; `None` for other nodes.
     pub fn offload(&self) -> Option<&Arc<OffloadQueue>> {
         match &self.op {
             Op::Offload(queue) => Some(queue),
@@ -63,7 +64,8 @@ impl Node {
         matches!(self.op, Op::Serial(_) | Op::Offload(_))
     }
 
-    /// Returns the same node with another buffer, for a sink.
+    /// Returns the same node with these buffer settings if it is a sink; otherwise returns it
+    /// unchanged.
     pub fn with_buffer(
         mut self,
         share: u64,

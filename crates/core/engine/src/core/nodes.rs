@@ -74,7 +74,7 @@ impl Nodes {
         self.sinks().filter_map(|(node, slot)| Some((node, slot.disk.as_ref()?)))
     }
 
-    /// Starts to deliver from the disk buffers to the lanes of these sinks.
+    /// Starts delivering from the disk buffers to the lanes of these sinks.
     pub fn attach_disks(&self) {
         for (_, slot) in self.sinks() {
             slot.attach_disk();
@@ -117,7 +117,7 @@ impl Nodes {
             Op::Offload(queue) if !(downstream & node.downstream).is_empty() => {
                 queue.transform.output_bytes_max()
             }
-            // The output of other transforms takes about as much memory as their input.
+            // Other transforms produce about as much output as they receive.
             Op::Map(_) | Op::Serial(_) if !(downstream & node.downstream).is_empty() => {
                 BLOCK_BYTES as u64
             }
@@ -126,7 +126,7 @@ impl Nodes {
         self.0.iter().map(made).sum::<u64>() + rows * ROW_BYTES as u64
     }
 
-    /// Returns which nodes are reachable from `roots`, including the roots.
+    /// Returns the set of nodes that are reachable from `roots`, including the roots.
     pub fn reachable(&self, roots: &[NodeIndex]) -> Reachable {
         let mut reached = vec![false; self.0.len()];
         for root in roots {
@@ -143,11 +143,11 @@ impl Nodes {
     }
 }
 
-/// The nodes that a batch may pass.
+/// The set of nodes that a batch may pass.
 pub(crate) struct Reachable(Vec<bool>);
 
 impl Reachable {
-    /// Returns whether a batch may pass the node.
+    /// Returns whether the node is in the set.
     pub fn contains(&self, node: NodeIndex) -> bool {
         self.0[node.get()]
     }

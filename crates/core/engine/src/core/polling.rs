@@ -1,4 +1,4 @@
-//! Polling of sources: which source may read now, and why a source waits.
+//! Polling of sources: which source may read now, and why a source is waiting.
 
 mod capacity;
 mod waits;
@@ -23,12 +23,12 @@ pub(crate) struct Polling {
     sources: Arc<Sources>,
     resources: Arc<Resources>,
     cpu: CpuLimit,
-    /// Locked while the engine tells lanes which sources wait.
+    /// Locked during updates of which sources are waiting for which lanes.
     pressing: Mutex<()>,
 }
 
 impl Polling {
-    /// Creates the polling for these sources.
+    /// Creates the poller of these sources.
     pub fn new(
         nodes: Arc<Nodes>,
         sources: Arc<Sources>,
@@ -45,7 +45,7 @@ impl Polling {
 
     /// Waits for a worker's next job; `None` once the engine is stopped. `known` is the generation
     /// of the topology that the worker uses. While the process exceeds its CPU limit, no source is
-    /// polled, and tickets continue.
+    /// polled, but tickets continue.
     pub fn next_job(&self, known: &mut u64) -> Option<Woken> {
         let scheduler = &self.resources.scheduler;
         let begun = self.resources.engine_time();
@@ -62,7 +62,7 @@ impl Polling {
         {
             let waited = held.min(self.resources.engine_time() - begun);
             let limit = self.cpu.cores().unwrap_or_default();
-            // A reload may have happened in the meantime.
+            // A reload may have removed the source in the meantime.
             if let Some(slot) = self.sources.find(*source) {
                 slot.counters.throttled("cpu", waited, limit);
             }
@@ -105,7 +105,8 @@ impl Polling {
         polled
     }
 
-    /// Polls a source. A panic pauses the source; the data that it was about to issue is reread.
+    /// Polls a source. A panic pauses the source; the data that the source was about to issue is
+    /// reread.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let polled = catch_unwind(AssertUnwindSafe(|| self.poll_source(slot, now)));
         polled.unwrap_or_else(|_| {
@@ -142,9 +143,9 @@ impl Polling {
         polled
     }
 
-    /// Returns whether the sink that feeds a source will create no more events: its lanes have
-    /// ended, or, in a run that ends with the data, the sink has settled everything that was read
-    /// for it.
+    /// Returns whether the sink that feeds a source will create no more events. This is so if all
+    /// its lanes have ended, or, in a run that ends with the data, if the sink has settled
+    /// everything that was read for it.
     fn has_feeder_ended(&self, fed: &Fed) -> bool {
         let Some(sink) = self.nodes.slot(fed.sink) else { return true };
         sink.lanes.iter().all(|lane| lane.has_ended())

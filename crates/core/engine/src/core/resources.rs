@@ -18,7 +18,7 @@ pub(crate) struct Resources {
     pub pool: Arc<BlockPool>,
     pub store: Arc<Store>,
     pub scheduler: Arc<Scheduler>,
-    /// The threads of offload transforms.
+    /// Threads that run offload transforms.
     pub offload: Arc<OffloadPool>,
     /// Number of worker threads.
     pub threads: usize,

@@ -1,4 +1,4 @@
-//! The delivering part of a sink: the lanes, and whether their queues have room.
+//! The part of a sink that delivers: the lanes, and whether their queues have room.
 
 mod queueing;
 
@@ -29,7 +29,7 @@ pub(crate) struct NewSink {
 /// The sink part of a node.
 #[derive(Clone)]
 pub(crate) struct SinkSlot {
-    /// Index in sink sets.
+    /// The sink's index in a [`SinkSet`](millstream_model::SinkSet).
     pub index: SinkIndex,
     pub sink: Arc<dyn Sink>,
     /// The feed for the events that the sink creates.
@@ -46,7 +46,7 @@ pub(crate) struct SinkSlot {
     disk_full_since: Arc<Since>,
     /// Bytes that wait for an earlier ticket before they are queued.
     unreleased: Arc<AtomicU64>,
-    /// The limit for sources that can wait.
+    /// The limit on the queue for sources that can wait.
     backlog: Arc<Backlog>,
     behind_since: Arc<Since>,
     /// Whether the sink has been reported as full in the log.
@@ -78,7 +78,7 @@ impl SinkSlot {
         }
     }
 
-    /// Starts to deliver from the disk buffer, if there is one, to this sink's lanes.
+    /// Starts delivering from the disk buffer, if there is one, to this sink's lanes.
     pub fn attach_disk(&self) {
         let Some(disk) = &self.disk else { return };
         disk.attach(Target {
@@ -121,12 +121,12 @@ impl SinkSlot {
         self.unreleased.load(Ordering::Relaxed) >= bytes_max
     }
 
-    /// Returns the bytes queued or being delivered.
+    /// Returns the bytes that are queued or being delivered.
     pub fn queued(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.bytes()).sum()
     }
 
-    /// Returns the bytes that are queued or wait for their ticket's turn.
+    /// Returns the bytes that are queued, being delivered, or waiting for their ticket's turn.
     fn coming(&self) -> u64 {
         self.queued() + self.unreleased.load(Ordering::Relaxed)
     }
@@ -154,8 +154,8 @@ impl SinkSlot {
     }
 
     /// Returns how long the sink has had no capacity for sources that can wait, because the queue
-    /// would delay the data that they read next; see [`Backlog`]. If a buffer size is configured,
-    /// the whole buffer is used.
+    /// would delay the data that these sources read next; see [`Backlog`]. If a buffer size is
+    /// configured, the sources may fill the whole buffer.
     pub fn behind_for(&self, now: EngineTime) -> Option<Duration> {
         let full = self.full_for(now);
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
@@ -170,7 +170,7 @@ impl SinkSlot {
         self.behind_since.update(is_behind, now)
     }
 
-    /// Tells the lanes whether data is waiting for them because of `reason`.
+    /// Tells the lanes whether data is waiting for them, and the `reason` for the wait.
     pub fn press(&self, reason: BackpressureReason, waits: bool) {
         for lane in &self.lanes {
             lane.press(reason, waits);

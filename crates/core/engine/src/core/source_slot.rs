@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Returns whether a reload keeps a component, given its kind and id.
+/// Returns whether a reload keeps the component with this kind and id.
 pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
 
-/// The component whose sink feeds a source.
+/// The component that feeds a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Feeder {
-    /// A transform for results, or a sink for events that it refused.
+    /// The kind: a transform for its results, or a sink for the events that it refused.
     pub kind: Kind,
     pub id: Arc<str>,
 }
@@ -34,7 +34,7 @@ impl Feeder {
     }
 }
 
-/// The sink and feed from which a source reads.
+/// The sink and the feed that a source reads from.
 #[derive(Clone)]
 pub(crate) struct Fed {
     pub feeder: Feeder,
@@ -98,19 +98,19 @@ pub(crate) struct OpenedSource {
     pub open: SourceOpen,
     pub source: Box<dyn Source>,
     pub place: Arc<SourcePlace>,
-    /// The memory that the source uses in addition to its blocks.
+    /// Accounts for the memory that the source uses in addition to its blocks.
     pub aside: Aside,
     /// Where taps receive the data that the source reads.
     pub tap: Arc<TapPoint>,
 }
 
-/// What happens at the end to the data that a source leaves unsettled.
+/// What happens to a source's unsettled data when the engine stops.
 pub(crate) enum Leave {
     /// The source can reread the data.
     Again(Leftover),
     /// The source cannot reread the data.
     Lost,
-    /// The source is stuck in a call, so it cannot report the data.
+    /// The source is stuck in a call, so it cannot report its data.
     Busy,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct SourceSlot {
     pub unreadable: Arc<Unreadable>,
     pub traits: Traits,
     pub wiring: Wiring,
-    /// The source's wait for capacity, if the source is waiting.
+    /// Records how long the source waits for capacity.
     pub wait: CapacityWait,
     /// Where taps receive the data that the source reads.
     pub tap: Arc<TapPoint>,
@@ -136,11 +136,12 @@ pub(crate) struct SourceSlot {
     release: Mutex<Release>,
     /// Number of tickets in progress.
     open_tickets: Arc<AtomicU64>,
-    /// Accounts for this memory as long as the source may use it.
+    /// Accounts for the memory that the source uses in addition to its blocks, as long as the
+    /// source may use it.
     aside: Arc<Aside>,
     /// The rate limiter, if the source has one.
     rate: Option<Arc<Mutex<Rate>>>,
-    /// The time in which the source is not polled, because a transform has asked for a pause.
+    /// A period in which the source is not polled, because a transform has asked for a pause.
     pause: Mutex<Pause>,
 }
 
@@ -176,7 +177,7 @@ impl SourceSlot {
         }
     }
 
-    /// Returns the same source at another place in the topology.
+    /// Returns the same source for its place in another topology.
     pub fn rewired(&self, pace: Pace, wiring: Wiring) -> SourceSlot {
         let has_same_rate = pace.rate_limit == self.pace.rate_limit;
         SourceSlot {
@@ -230,7 +231,8 @@ impl SourceSlot {
         }
     }
 
-    /// Tells the source its index and its sinks in this topology. `before` are its previous sinks.
+    /// Tells the source its index and its sinks in this topology. `before` contains its previous
+    /// sinks; `None` for a new source.
     pub fn connect(
         &self,
         index: SourceIndex,
@@ -243,8 +245,8 @@ impl SourceSlot {
         self.ledger.seal(SinkSet::EMPTY);
     }
 
-    /// Tells the source and its ledger which sinks it has in this topology. `before` are its
-    /// previous sinks.
+    /// Tells the source and its ledger which sinks the source has in this topology. `before`
+    /// contains its previous sinks.
     fn change_sinks(&self, before: &[(SinkIndex, String)], nodes: &Nodes) {
         let now = nodes.sink_ids(self.wiring.downstream);
         if before == now {
@@ -274,7 +276,7 @@ impl SourceSlot {
         Ok(())
     }
 
-    /// Records the result of a poll, given the number of bytes received `before` it.
+    /// Records a poll that read data. `before` is the number of bytes received before the poll.
     pub fn note_read(&self, now: EngineTime, before: u64) {
         if let Some(rate) = &self.rate {
             let bytes = self.counters.received_bytes() - before;
@@ -294,7 +296,8 @@ impl SourceSlot {
         }
     }
 
-    /// Returns the limit that prevents the source from reading, and how long it has done so.
+    /// Returns the reason why the source must not read now, and how long this has lasted; `None` if
+    /// the source may read.
     pub fn held_back(&self, now: EngineTime) -> Option<(&'static str, Duration)> {
         if let Some(time) = self.pause.lock().lasted(now) {
             return Some(("throttle", time));
@@ -306,7 +309,7 @@ impl SourceSlot {
 
 /// The order of tickets.
 impl SourceSlot {
-    /// Returns the number of the next ticket.
+    /// Issues the next ticket, and returns its number.
     pub fn issue(&self) -> TicketNumber {
         self.release.lock().issue()
     }
@@ -321,9 +324,9 @@ impl SourceSlot {
         self.open_tickets.clone()
     }
 
-    /// Records that a ticket has no further payloads for the sinks in `done`, and passes those that
-    /// are due to `put`, in ticket order. The lock on the order is held during the call, so that
-    /// lanes get the payloads in this order.
+    /// Records that a ticket has no further payloads for the sinks in `done`, and passes each
+    /// payload that is due to `put`, in ticket order. The order stays locked during the call, so
+    /// that lanes get the payloads in this order.
     pub fn finish(
         &self,
         number: TicketNumber,
@@ -347,7 +350,8 @@ impl SourceSlot {
 
 /// Ending a source.
 impl SourceSlot {
-    /// Closes the source unless it is being polled; returns whether it still keeps data back.
+    /// Closes the source; returns whether it still keeps data back. Returns `None` if the source is
+    /// being polled, and is therefore not closed.
     pub fn try_close(&self, for_good: bool) -> Option<bool> {
         self.source.try_lock().map(|mut source| source.close(for_good))
     }
@@ -357,7 +361,7 @@ impl SourceSlot {
         self.source.is_locked()
     }
 
-    /// Asks the source for its unsettled data.
+    /// Asks the source about its unsettled data, unless a thread is inside a call to the source.
     pub fn try_leave(&self) -> Leave {
         let Some(mut source) = self.source.try_lock() else { return Leave::Busy };
         match source.leave() {
@@ -366,8 +370,8 @@ impl SourceSlot {
         }
     }
 
-    /// Replaces a removed source's component with one that has ended; returns whether the data that
-    /// its sinks have not settled cannot be reread.
+    /// Replaces a removed source's component with one that has ended; returns whether this loses
+    /// data, because the source cannot reread what its sinks have not settled.
     pub fn remove(&self, ended: Box<dyn Source>) -> bool {
         self.ledger.stop();
         if let Some(fed) = &self.fed {

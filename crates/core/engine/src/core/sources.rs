@@ -8,7 +8,7 @@ use millstream_model::SinkSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A topology's sources, and the work that remains for each.
+/// A topology's sources, and the scheduler that polls them.
 pub(crate) struct Sources {
     slots: Vec<SourceSlot>,
     scheduler: Arc<Scheduler>,
@@ -40,7 +40,7 @@ impl Sources {
         self.slots.iter().enumerate().map(|(index, slot)| (SourceIndex::new(index), slot))
     }
 
-    /// Passes the sources to the scheduler, all of them ready.
+    /// Passes the sources to the scheduler. All of them are ready to be polled.
     pub fn wire(&self) {
         let order = |slot: &SourceSlot| PollOrder {
             priority: slot.pace.priority,
@@ -49,7 +49,7 @@ impl Sources {
         self.scheduler.rewire(self.slots.iter().map(order).collect());
     }
 
-    /// Lets closed sources continue.
+    /// Lets closed sources continue reading.
     pub fn reopen(&self) {
         for (index, slot) in self.indexed() {
             slot.source().lock().reopen();
@@ -78,7 +78,7 @@ impl Sources {
         self.slots.iter().all(|slot| slot.ledger.progress(sink.index).unsettled == 0)
     }
 
-    /// Returns those sinks in `all` that may get more payloads while no poll begins.
+    /// Returns the sinks in `all` that can still get payloads without a new poll.
     pub fn expected_sinks(&self, all: SinkSet) -> SinkSet {
         if self.scheduler.is_polling() {
             return all;
@@ -107,7 +107,7 @@ impl Sources {
         self.cuts().filter(move |cut| cut.node == node)
     }
 
-    /// Returns the nodes at which tickets wait.
+    /// Returns the nodes where tickets are waiting.
     pub fn waiting_at(&self) -> BTreeSet<NodeIndex> {
         self.cuts().filter(|cut| cut.tickets() > 0).map(|cut| cut.node).collect()
     }

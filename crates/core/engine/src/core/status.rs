@@ -1,4 +1,4 @@
-//! The work in progress in a topology, and the components that delay it.
+//! The work in progress in a topology, and the components that hold it up.
 
 mod snapshot;
 mod watch;
@@ -8,7 +8,7 @@ use crate::index::NodeIndex;
 use millstream_model::{EngineTime, SinkSet};
 use std::time::Duration;
 
-/// A view of a topology: the work in progress, the components that delay it, and the components'
+/// A view of a topology: the work in progress, the components that hold it up, and the components'
 /// counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Status<'a> {
@@ -62,11 +62,12 @@ impl<'a> Status<'a> {
     }
 
     /// Returns the components that prevent tickets from being released: transforms where tickets
-    /// wait, else sources that are being polled, else sources with tickets in progress.
+    /// wait. If there are none, returns the sources that are being polled, or otherwise the sources
+    /// with tickets in progress.
     pub fn holders(self) -> Vec<String> {
         let waiting = self.sources.waiting_at();
         let nodes: Vec<&Node> = waiting.iter().map(|index| self.nodes.get(*index)).collect();
-        // Batches at a serial transform may wait for a ticket that is stuck upstream.
+        // Batches at a serial transform may be waiting for a ticket that is stuck upstream.
         let has_offload = nodes.iter().any(|node| node.offload().is_some());
         let stuck = nodes.iter().filter(|node| node.offload().is_some() || !has_offload);
         let stuck: Vec<String> = stuck.map(|node| format!("transform {}", node.id)).collect();
@@ -77,13 +78,13 @@ impl<'a> Status<'a> {
         busy.map(|slot| format!("source {}", slot.id)).collect()
     }
 
-    /// Returns the sinks that may get more payloads while no poll begins.
+    /// Returns the sinks that can still get payloads without a new poll.
     pub fn expected_sinks(self) -> SinkSet {
         self.sources.expected_sinks(self.nodes.all_sinks())
     }
 
     /// Returns the components that prevent events from being settled: transforms where tickets
-    /// wait, and sinks that cannot deliver. A sink that waits for more events, or for its next
+    /// wait, and sinks that cannot deliver. A sink that is waiting for more events, or for its next
     /// sync, is not included.
     pub fn late(self) -> Vec<String> {
         let mut late = if self.is_drained() { Vec::new() } else { self.holders() };
@@ -115,7 +116,7 @@ impl<'a> Status<'a> {
         sources.fold(0, |all: u64, slot| all.wrapping_mul(31).wrapping_add(of_source(slot)))
     }
 
-    /// Returns how long a sink has had no capacity for some of its sources.
+    /// Returns how long a sink has had no capacity for at least some of its sources.
     fn blocked_for(self, slot: &SinkSlot, now: EngineTime) -> Option<Duration> {
         if let Some(disk) = &slot.disk {
             return slot.disk_full_for(disk, now);

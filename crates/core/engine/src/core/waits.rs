@@ -1,4 +1,4 @@
-//! A source's wait for capacity: how long, for which component, and as recorded events.
+//! A source's waits for capacity: how long, for which components, and as recorded events.
 
 use millstream_model::SinkSet;
 use millstream_recorder::record::{self, Subject};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Length of the parts into which a long wait is split.
 const PART: Duration = Duration::from_secs(1);
 
-/// A source's wait for capacity. A long wait is counted and recorded in parts, so that it is
+/// A source's waits for capacity. A long wait is counted and recorded in parts, so that it is
 /// visible while it lasts, and after a crash.
 #[derive(Default)]
 pub(crate) struct CapacityWait {
@@ -21,15 +21,15 @@ pub(crate) struct CapacityWait {
     current: Mutex<Option<Current>>,
     /// Sinks that receive nothing from the source until they have delivered some data.
     sinks: Mutex<SinkSet>,
-    /// How long the source has waited, by the component that it waited for.
+    /// How long the source has waited for each component.
     waited: Mutex<BTreeMap<Arc<str>, Duration>>,
 }
 
-/// The part of a wait that is not counted yet.
+/// The part of the current wait that is not counted yet.
 struct Current {
     timer: Timer,
     since: Instant,
-    /// The component that the source waits for.
+    /// The component that the source is waiting for.
     lacks: Arc<str>,
 }
 
@@ -55,12 +55,12 @@ impl CapacityWait {
         self.is_waiting.store(current.is_some(), Ordering::Relaxed);
     }
 
-    /// Adds a time during which the source did not read because of a component.
+    /// Adds time during which the source did not read because of a component.
     pub fn add(&self, lacks: Arc<str>, time: Duration) {
         *self.waited.lock().entry(lacks).or_default() += time;
     }
 
-    /// Returns how long the source has waited, in seconds, by the component that it waited for.
+    /// Returns how many seconds the source has waited for each component.
     pub fn seconds(&self) -> BTreeMap<String, f64> {
         let waited = self.waited.lock();
         waited.iter().map(|(lacks, time)| (lacks.to_string(), time.as_secs_f64())).collect()

@@ -24,12 +24,12 @@ pub(super) struct Files {
     /// Reusable memory for an entry's rows.
     rows: Vec<u8>,
     damaged_entries: u64,
-    /// The encodings of the entries in the files.
+    /// The payload formats of the entries in the files.
     formats: Vec<Arc<str>>,
 }
 
 impl Files {
-    /// Opens the files if they exist, or if they should exist according to the record.
+    /// Opens the files if they exist, or if the record says that they should.
     pub fn open(
         folder: PathBuf,
         segment_bytes: u64,
@@ -79,7 +79,7 @@ impl Files {
         self.spool.as_ref().is_some_and(|spool| spool.stats().unread_entries > 0)
     }
 
-    /// Returns a number greater than the number of every entry that the files have ever contained.
+    /// Returns a number that is greater than that of any entry the files have ever contained.
     pub fn next_number(&self) -> u64 {
         let settled = self.record.settled;
         self.spool.as_ref().map_or(settled, |spool| spool.stats().next_number).0
@@ -118,7 +118,7 @@ impl Files {
         self.spool.as_mut().map_or(Ok(()), Spool::sync)
     }
 
-    /// Counts the entries up to `number` as read.
+    /// Counts the entries up to and including `number` as read.
     pub fn skip(&mut self, number: u64) {
         if let Some(spool) = &mut self.spool {
             spool.skip(EntryNumber(number));
@@ -169,22 +169,22 @@ impl Files {
     }
 
     /// Returns the number of entries found damaged since the last call, and the number of their
-    /// events where known.
+    /// events, as far as known.
     pub fn take_damage(&mut self) -> (u64, u64) {
         let found = self.spool.as_mut().map_or_else(Vec::new, Spool::damage);
-        // Unknown damage costs at least one entry.
+        // Damage of unknown extent counts as one entry.
         let entries = found.iter().map(|damage| damage.entries.unwrap_or(1)).sum();
         let events = found.iter().map(|damage| damage.events.unwrap_or(0)).sum();
         self.note_damaged(entries);
         (entries, events)
     }
 
-    /// Counts entries that are reported as damaged.
+    /// Counts entries that are damaged and have been reported.
     pub fn note_damaged(&mut self, entries: u64) {
         self.damaged_entries += entries;
     }
 
-    /// Returns a view of the files.
+    /// Returns a view of the current state of the files.
     pub fn view(&self) -> View {
         let folder = self.folder.clone();
         let damaged_entries = self.damaged_entries;

@@ -1,5 +1,5 @@
-//! Passes entries to the lanes: first returned entries, then entries on disk, then entries that
-//! wait in memory.
+//! Passes entries to the lanes: returned entries first, then entries on disk, then entries that are
+//! waiting in memory.
 
 use super::state::{Ended, State};
 use super::window::{Label, Place, Tracked};
@@ -12,13 +12,13 @@ use millstream_spool::Entry;
 use std::io;
 use std::time::Instant;
 
-/// The next entry for a lane, if any.
+/// The next action of a replay.
 enum Next {
     /// No entry is waiting, or the lanes have no room.
     Nothing,
     /// An entry in memory was passed to its lane.
     Dealt,
-    /// An entry ended without its lane.
+    /// An entry ended without being passed to a lane.
     Ended(Ended),
     /// An entry must be reread.
     ReadAgain(u64),
@@ -59,7 +59,7 @@ impl Worker {
                 self.payload_of(entry, &*sink)
             }
             Ok(None) => {
-                // The entry was intact when it was last read.
+                // The entry was readable before, so it has been damaged since then.
                 let events = self.buffer.lock().events_of(number);
                 self.damaged(1, events);
                 None
@@ -188,7 +188,7 @@ fn payload_of(entry: Entry, sink: &dyn Sink) -> Result<(Label, Payload), String>
 
 impl State {
     /// Finds the next entry for a lane. An entry in memory is passed to its lane immediately.
-    /// `read` is the next entry on disk, if it was read already.
+    /// `read` is the next entry on disk, if it has already been read.
     fn next(&mut self, read: Option<&Entry>, buffer: &std::sync::Weak<super::DiskBuffer>) -> Next {
         if !self.deals() {
             return Next::Nothing;
@@ -220,8 +220,8 @@ impl State {
         let bytes = entry.bytes;
         let has_payload = entry.payload.is_some();
         if entry.is_gone() || entry.label.format != format && entry.place != Place::Disk {
-            // The lane has passed the entry on, or the entry was encoded for the sink before a
-            // reload. The source rereads it if possible.
+            // The payload is no longer in memory, or it was encoded for the sink before a reload.
+            // The source rereads the events if possible.
             let holds = std::mem::take(&mut entry.holds);
             entry.is_settled = true;
             self.again.remove(&number);

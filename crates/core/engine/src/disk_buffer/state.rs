@@ -16,15 +16,14 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a lane may fail before its entries and all later ones are written.
+/// How long a lane may have been failing before its entries and all later ones are written.
 const FAILING_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum time for which an entry may stay in memory before it is written. The time is longer than
-/// sinks wait to fill a request or to spread the hosts' load.
+/// Maximum time for which an entry may stay in memory before it is written. This is longer than
+/// sinks wait to fill a request, or to spread the load from many hosts.
 const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Maximum number of times that an entry may be abandoned before it is treated as the cause of the
-/// panics.
+/// An entry that has been abandoned this many times is treated as the cause of the panics.
 const ATTEMPTS_MAX: u8 = 3;
 
 pub(super) struct State {
@@ -39,23 +38,23 @@ pub(super) struct State {
     dealt_until: u64,
     /// Number of the sink's lanes when the last dealt entry was encoded; 0 before the first entry.
     dealt_lanes: usize,
-    /// Entries to deliver again.
+    /// Numbers of the entries to redeliver.
     pub again: BTreeSet<u64>,
     /// The files as the thread last saw them.
     pub view: View,
-    /// The saved record.
+    /// The record as it was last saved.
     pub saved: DiskBufferRecord,
-    /// Whether everything must be written and lanes get nothing, because the process is about to
-    /// exit or the sink is removed.
+    /// Whether everything must be written and lanes receive no entries, because the process is
+    /// about to exit or the sink is removed.
     is_flushing: bool,
     is_closing: bool,
     /// Whether there are entries that must be written.
     pub is_writing: bool,
-    /// Whether there may be entries in memory that need not be written.
+    /// Whether there may be entries that are kept only in memory.
     keeps_in_memory: bool,
     pub has_ended: bool,
     pub rate: Option<Rate>,
-    /// Whether the log has reported that events wait on disk.
+    /// Whether the log has reported that events are waiting on disk.
     said_to_hold: bool,
     /// Counts the changes that the thread may have to act on.
     pub signals: u64,
@@ -63,12 +62,12 @@ pub(super) struct State {
 
 /// How an entry ended.
 pub(super) enum Ended {
-    /// The segments were settled earlier, or the entry will be delivered again.
+    /// The segments were settled earlier, or the entry will be redelivered.
     Here,
-    /// The segments are settled now.
+    /// The segments must be settled with this outcome.
     Holds(Vec<Hold>, Outcome),
-    /// The entry was abandoned too often and is treated as the cause. The segments were settled
-    /// earlier.
+    /// The entry was abandoned too often and is treated as the cause of the panics. The segments
+    /// were settled earlier.
     Poisoned { events: u64 },
 }
 
@@ -134,8 +133,8 @@ impl State {
         self.target.as_ref().map(|target| target.feed.clone())
     }
 
-    /// Returns whether the buffer may write. If the sink's buffer is now configured in memory, the
-    /// disk is only emptied.
+    /// Returns whether the buffer may write. If the sink's buffer is now configured to be in
+    /// memory, the disk is only emptied, unless the process is about to exit.
     fn writes(&self) -> bool {
         self.buffer.disk.is_some() || self.is_flushing
     }
@@ -144,12 +143,12 @@ impl State {
         self.buffer.disk.is_some_and(|disk| disk.mode == DiskMode::Always)
     }
 
-    /// Returns the lanes that receive entries; empty while the sink is removed.
+    /// Returns the lanes that receive entries; empty while there is no sink.
     fn lanes(&self) -> &[Arc<LaneQueue>] {
         self.target.as_ref().map_or(&[], |target| target.lanes.as_slice())
     }
 
-    /// Returns the maximum bytes that wait in memory.
+    /// Returns the maximum bytes that may wait in memory.
     fn share(&self) -> u64 {
         self.target.as_ref().map_or(0, |target| target.share)
     }
@@ -183,7 +182,7 @@ impl State {
         drops && self.is_disk_full() && self.view.unread_entries > 0
     }
 
-    /// Returns the log text for what happens while nothing can be written.
+    /// Returns the log text for the behavior while nothing can be written.
     pub fn rule(&self) -> &'static str {
         match self.buffer.when_full {
             WhenFull::Block => "sources wait once its memory is full",
@@ -192,7 +191,7 @@ impl State {
         }
     }
 
-    /// Returns whether entries wait for their lanes.
+    /// Returns whether entries are waiting for their lanes.
     pub fn is_behind(&self) -> bool {
         self.view.unread_entries > 0
             || self.window.first_waiting().is_some()
@@ -200,12 +199,13 @@ impl State {
             || !self.is_target_free()
     }
 
-    /// Returns whether the previous lanes have ended, so that the lanes can receive entries.
+    /// Returns whether the previous sink's lanes have ended, so that the current lanes can receive
+    /// entries.
     fn is_target_free(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.after.iter().all(|lane| lane.has_ended()))
     }
 
-    /// Returns whether entries wait until the lanes of a replaced sink have ended.
+    /// Returns whether entries are waiting until the lanes of a replaced sink have ended.
     pub fn waits_for_lanes(&self) -> bool {
         self.has_target() && !self.is_target_free()
     }
@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// Returns whether the disk is full, including the entries that must still be written.
+    /// Returns whether the disk is full, counting the entries that must still be written.
     fn is_disk_full(&self) -> bool {
         let bytes_max = self.buffer.disk.map_or(0, |disk| disk.bytes_max);
         self.view.bytes + self.window.waiting_bytes() >= bytes_max
@@ -246,12 +246,13 @@ impl State {
         let is_disk_full = !self.is_in_memory() && self.is_disk_full();
         let is_feed_full = self.target.as_ref().is_some_and(|target| target.feed.is_full());
         let blocks = self.buffer.when_full == WhenFull::Block;
-        // A working disk soon takes the entries that fill the memory, so nothing is dropped because
-        // of them.
+        // If the disk works, it soon takes the entries that fill the memory. The source waits for
+        // this instead of having events dropped.
         is_feed_full || is_memory_full && (blocks || !self.is_in_memory()) || is_disk_full && blocks
     }
 
-    /// Takes a payload.
+    /// Takes a payload, and passes it to its lane if possible; returns the events that were
+    /// dropped.
     pub fn put(&mut self, arrived: Arrived<'_>, buffer: &Weak<DiskBuffer>) -> Shed {
         let bytes = arrived.payload.queue_bytes();
         if arrived.payload.is_empty() {
@@ -266,7 +267,7 @@ impl State {
         let number = self.track(arrived);
         if passes {
             self.deal(number, buffer);
-            // This covers everything that is queued or in flight.
+            // This limit covers all payloads that are queued or in flight.
             self.window.keep(number, self.share() + bytes);
             self.keeps_in_memory = true;
         } else if self.writes() && self.keeps_in_memory {
@@ -413,7 +414,7 @@ impl State {
     }
 
     /// Returns whether a lane may receive an entry that was encoded for `lanes` lanes. If the
-    /// number of lanes has changed, an origin uses another lane, in which its events must not
+    /// number of lanes has changed, an origin may move to another lane, where its events must not
     /// overtake earlier ones.
     pub fn is_in_turn(&self, lanes: usize) -> bool {
         self.dealt_lanes == 0
@@ -421,15 +422,16 @@ impl State {
             || self.window.first_unsettled().is_none()
     }
 
-    /// Returns whether the lanes can receive an entry now. Tells the lanes if an entry is waiting
-    /// for them.
+    /// Returns whether the lanes can receive an entry now. Also tells the lanes whether an entry is
+    /// waiting for them.
     pub fn may_deal(&self, lanes: usize, bytes: u64) -> bool {
         let may = self.has_room(bytes) && self.is_in_turn(lanes);
         self.press(!may);
         may
     }
 
-    /// Settles an entry.
+    /// Handles an entry's outcome: ends the entry, or schedules it for redelivery. Returns how the
+    /// entry ended.
     pub fn settle(&mut self, number: u64, outcome: Outcome) -> Ended {
         let Some(entry) = self.window.get(number) else { return Ended::Here };
         let is_lost = outcome == Outcome::Abandoned;
@@ -474,7 +476,7 @@ impl State {
         (is_used && record != self.saved).then_some(record)
     }
 
-    /// Describes the entries on disk.
+    /// Returns a record of the entries on disk.
     fn record(&self) -> DiskBufferRecord {
         let position = self.settled_until().max(self.saved.position);
         let is_held = |entry: &&Tracked| entry.place == Place::Disk && entry.number >= position;
@@ -520,7 +522,7 @@ impl State {
         self.is_closing
     }
 
-    /// Returns whether to write and sync without delay.
+    /// Returns whether the thread must write and sync without delay.
     pub fn is_urgent(&self) -> bool {
         self.is_flushing || self.window.waiting_bytes() >= self.share() / 2
     }

@@ -12,17 +12,17 @@ const GROWTH_SECONDS: f64 = 60.0;
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub folder: PathBuf,
-    /// Bytes of the files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
     /// Number of entries that no lane has received.
     pub unread_entries: u64,
-    /// Number of events in these entries.
+    /// Number of events in the unread entries.
     pub unread_events: u64,
-    /// A number greater than the number of every durable entry.
+    /// A number that is greater than that of any durable entry.
     pub end: u64,
     /// Arrival time of the oldest unread entry, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
-    /// The encodings of the entries.
+    /// The payload formats of the entries.
     pub formats: Vec<Arc<str>>,
     /// Reason why nothing can be written or read.
     pub error: Option<String>,

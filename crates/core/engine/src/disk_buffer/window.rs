@@ -1,4 +1,5 @@
-//! A disk buffer's entries in memory: entries that lanes have, and entries that wait.
+//! A disk buffer's entries in memory: entries that were passed to lanes, and entries that are
+//! waiting.
 
 use crate::index::LaneIndex;
 use millstream_model::{Aside, Hold, Payload};
@@ -6,7 +7,7 @@ use millstream_spool::SourceRange;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Describes an entry's payload: the origin of its events, and its encoding.
+/// Describes an entry's payload: its lane, its encoding, and the ranges its events come from.
 #[derive(Clone)]
 pub(super) struct Label {
     /// The lane for which the payload was encoded.
@@ -15,7 +16,7 @@ pub(super) struct Label {
     pub lanes: usize,
     /// See [`millstream_model::Sink::payload_format`].
     pub format: Arc<str>,
-    /// The ranges whose events are in the payload.
+    /// The source ranges that the payload's events come from.
     pub ranges: Vec<SourceRange>,
     /// Whether this is the last payload that covers its ranges for the sink.
     pub completes: bool,
@@ -29,19 +30,19 @@ pub(super) struct Tracked {
     pub label: Label,
     pub events: u64,
     pub bytes: u64,
-    /// The payload, unless it is on disk and a lane has it.
+    /// The payload. `None` if it was passed to a lane and is on disk, or is no longer kept.
     pub payload: Option<Payload>,
     /// The debts for the segments, until the entry is durable or settled.
     pub holds: Vec<Hold>,
     pub place: Place,
-    /// Whether a lane has the entry, or had it.
+    /// Whether the entry was passed to a lane.
     pub is_dealt: bool,
-    /// Whether the bytes are counted as kept.
+    /// Whether the entry's bytes are counted in [`Window::kept_bytes`].
     pub is_kept: bool,
     pub is_settled: bool,
     /// Number of times that the entry has been abandoned.
     pub attempts: u8,
-    /// Memory for the payload if the payload was read from disk.
+    /// Accounts for the payload's memory if the payload was read from disk.
     pub paid: Option<Aside>,
 }
 
@@ -55,12 +56,12 @@ impl Tracked {
         self.bytes
     }
 
-    /// Returns whether the payload is gone, so that only the source can reread it.
+    /// Returns whether the payload is gone, so that its events must be reread from the source.
     pub fn is_gone(&self) -> bool {
         self.payload.is_none() && self.place == Place::Memory
     }
 
-    /// Returns whether the entry is durable, or need not be.
+    /// Returns whether the entry is durable, or does not need to be.
     pub fn is_ready(&self) -> bool {
         matches!(self.place, Place::Disk | Place::Memory)
     }
@@ -85,9 +86,9 @@ pub(super) struct Window {
     entries: VecDeque<Tracked>,
     /// Bytes of the entries that no lane has received.
     waiting_bytes: u64,
-    /// Bytes of the payloads that are kept although lanes have them.
+    /// Bytes of the payloads that are kept after they were passed to lanes.
     kept_bytes: u64,
-    /// Number of the first entry whose payload may be kept.
+    /// Number of the first entry whose payload may still be kept.
     kept_from: u64,
 }
 
@@ -101,7 +102,7 @@ impl Window {
         self.waiting_bytes
     }
 
-    /// Appends an entry. Numbers ascend.
+    /// Appends an entry. Its number must be the highest so far.
     pub fn push(&mut self, entry: Tracked) {
         debug_assert!(self.entries.back().is_none_or(|last| last.number < entry.number));
         self.waiting_bytes += if entry.is_dealt { 0 } else { entry.bytes };
@@ -144,13 +145,13 @@ impl Window {
         Some(if first.is_dealt { first.number } else { first.number.min(dealt_until) })
     }
 
-    /// Returns the number of the first unsettled entry that a lane has. Settled entries at the
-    /// front have been removed.
+    /// Returns the number of the first unsettled entry that was passed to a lane. Settled entries
+    /// at the front have been removed.
     pub fn first_unsettled(&self) -> Option<u64> {
         self.entries.front().filter(|entry| entry.is_dealt).map(|entry| entry.number)
     }
 
-    /// Records that a lane receives an entry; returns the entry.
+    /// Records that an entry is passed to its lane; returns the entry.
     pub fn deal(&mut self, number: u64) -> Option<&mut Tracked> {
         let index = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
         let entry = self.entries.get_mut(index)?;
@@ -160,9 +161,9 @@ impl Window {
         Some(entry)
     }
 
-    /// Keeps the payload of an entry that a lane has. If more than `bytes_max` bytes are kept, the
-    /// oldest payloads are dropped, because their lanes have passed them on, for example to a file
-    /// that is synced later.
+    /// Keeps the payload of an entry that was passed to a lane. If more than `bytes_max` bytes are
+    /// kept, the oldest payloads are dropped: their lanes have already passed them on, for example
+    /// to a file that is synced later.
     pub fn keep(&mut self, number: u64, bytes_max: u64) {
         let bytes = self.get(number).map_or(0, |entry| {
             entry.is_kept = true;

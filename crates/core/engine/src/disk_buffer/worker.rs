@@ -26,11 +26,11 @@ const WRITE_BYTES: u64 = 4 << 20;
 /// Pause after a disk failure.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How often the thread checks whether the lanes of a replaced sink have ended.
+/// Interval at which the thread checks whether the lanes of a replaced sink have ended.
 const LANES_LOOK: Duration = Duration::from_millis(20);
 
-/// How often the thread checks for room in the lanes while entries wait. Lanes that are older than
-/// the buffer do not wake the thread.
+/// Interval at which the thread checks for room in the lanes while entries are waiting. Lanes that
+/// are older than the buffer do not wake the thread.
 const ROOM_LOOK: Duration = Duration::from_millis(100);
 
 /// An entry to write.
@@ -56,7 +56,7 @@ pub(super) struct Worker {
     /// When the next entry may be read, after a failed read or because of the rate limit.
     pub read_at: Option<Instant>,
     started: Instant,
-    /// Files whose entries all come before this number have been removed.
+    /// Files whose entries all come before this number have already been removed.
     released: u64,
 }
 
@@ -99,13 +99,13 @@ impl Worker {
             self.sync();
             self.forget_error();
         }
-        // Deliveries make room on a full disk.
+        // Continue here even after a disk failure, because deliveries make room on a full disk.
         self.release();
         self.replay();
         self.publish();
     }
 
-    /// Returns whether the disk failed a moment ago.
+    /// Returns whether writing is paused after a recent disk failure.
     pub fn is_paused(&self) -> bool {
         self.retry_at.is_some_and(|at| Instant::now() < at)
     }
@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// Drops the oldest entries if the disk buffer is full and configured to do so. Entries that
-    /// lanes have stay, together with the rest of their segments.
+    /// were passed to lanes stay, together with all other entries in their segments.
     fn make_room(&mut self) {
         while self.buffer.lock().drops_oldest() {
             let Some(oldest) = self.files.oldest() else { return };
@@ -145,9 +145,9 @@ impl Worker {
         }
     }
 
-    /// Saves the record of the disk without the entries that are about to be dropped, so that a
-    /// restart after a kill does not count them as damaged. If the disk fails, the restarted agent
-    /// may count them as damaged.
+    /// Saves a record without the entries that are about to be dropped, so that a restart after a
+    /// kill does not count them as damaged. If this fails, the restarted agent may still count
+    /// them.
     fn save_without(&self, oldest: &OldestEntries) {
         let mut state = self.buffer.lock();
         let view = &mut state.view;
@@ -250,7 +250,8 @@ impl Worker {
         record::spool(timer, self.buffer.counters.subject(), operation, 1, bytes as usize);
     }
 
-    /// Pauses reading after a failure. Entries that have disappeared are counted.
+    /// Pauses reading after a failure. If the files have disappeared, their unread entries are
+    /// counted as damaged.
     pub fn cannot_read(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::NotFound {
             return self.begin_again();
@@ -300,7 +301,7 @@ impl Worker {
         self.error = Some(text);
     }
 
-    /// Forgets a failure if nothing is left to write or read.
+    /// Clears the recorded failure if nothing is left to write or read.
     fn forget_error(&mut self) {
         let state = self.buffer.lock();
         let is_done = !state.is_writing && state.is_empty();
@@ -340,7 +341,8 @@ impl Worker {
         self.buffer.publish(&state);
     }
 
-    /// Returns whether the thread must exit. The thread exits if nothing more can be written.
+    /// Returns whether the thread must exit: it was asked to, and everything is durable or the disk
+    /// has failed.
     fn ends(&self) -> bool {
         let state = self.buffer.lock();
         state.is_closing() && (self.error.is_some() || state.is_durable())
@@ -360,7 +362,7 @@ impl Worker {
 }
 
 impl State {
-    /// Takes entries to write, oldest first, of about `bytes_max` bytes.
+    /// Takes entries to write, oldest first, with a total of about `bytes_max` bytes.
     fn take_due(&mut self, bytes_max: u64) -> Vec<Due> {
         let mut due = Vec::new();
         let mut bytes = 0;
@@ -383,7 +385,7 @@ impl State {
         due
     }
 
-    /// Keeps an entry in memory.
+    /// Marks an entry as one that stays in memory.
     fn keep_in_memory(&mut self, number: u64) {
         if let Some(entry) = self.window.get(number) {
             entry.place = Place::Memory;

@@ -1,5 +1,5 @@
-//! Ending a lane before the agent stops: a reload removes the sink, the lane panics, or the lane
-//! never opens.
+//! Ending a lane before the agent stops, because a reload removes the sink, the lane panics, or the
+//! lane never opens.
 
 use super::{LaneDriver, LaneQueue, LastError, Paused};
 use millstream_model::{Backoff, DeliverError, Outcome, Payload};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
-/// Error type for an endpoint that is only slow.
+/// Error kind of an endpoint that asks for fewer requests.
 const THROTTLED: &str = "throttled";
 
 /// Progress towards a lane's end.
@@ -16,7 +16,7 @@ pub(super) enum Phase {
     Runs,
     /// The lane no longer retries, and returns its payloads.
     LetGo,
-    /// The lane has nothing left; another sink may write to the same place.
+    /// The lane has no payloads left; another sink may now write to the same place.
     Ended,
 }
 
@@ -38,7 +38,7 @@ impl LaneQueue {
     }
 
     pub(super) async fn letting_go(&self) {
-        // This fails only without a sender, and `self` owns one.
+        // The wait fails only if there is no sender, and `self` owns one.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::LetGo).await;
     }
 
@@ -52,7 +52,8 @@ impl LaneQueue {
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ended).await;
     }
 
-    /// Returns whether the lane delivers, as far as the engine can tell.
+    /// Returns whether the lane appears able to deliver: the endpoint was reached, and the last
+    /// attempt did not fail.
     pub fn gets_on(&self) -> bool {
         self.started.load(Ordering::Relaxed) && self.lock().error.is_none()
     }
@@ -67,9 +68,9 @@ impl LaneQueue {
         self.bytes() > 0 || !self.lock().taken.is_empty()
     }
 
-    /// Returns whether the last attempt failed and no other can succeed before `deadline`, as far
-    /// as the engine can tell. An endpoint that asks for fewer requests can succeed if its pause
-    /// ends before the deadline.
+    /// Returns whether the last attempt failed and no other attempt is expected to succeed before
+    /// `deadline`. An endpoint that asks for fewer requests can succeed if its pause ends before
+    /// the deadline.
     pub fn is_failing(&self, deadline: Instant) -> bool {
         let fails = |error: &LastError| error.kind != THROTTLED || error.next >= deadline;
         self.lock().error.as_ref().is_some_and(fails)
@@ -92,8 +93,8 @@ impl LaneQueue {
 }
 
 impl LaneDriver {
-    /// Returns the payloads in flight and the accepted payloads, whose outcome is unknown after a
-    /// panic. A lane that is let go also returns the payloads in its queue.
+    /// Settles as returned the payloads in flight and the accepted payloads, whose outcome is
+    /// unknown after a panic. A lane that is let go also returns the payloads in its queue.
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();
@@ -122,8 +123,8 @@ impl LaneDriver {
 
 impl LaneDriver {
     /// Reads the saved state, and retries until that succeeds. Without the state, a sink cannot
-    /// tell which part of its output is unsettled. `None` if the lane is let go first, or is closed
-    /// with an empty queue.
+    /// tell which part of its output is unsettled. Returns `None` if the lane is let go first, or
+    /// is closed with an empty queue.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
         let mut backoff = Backoff::default();
         loop {

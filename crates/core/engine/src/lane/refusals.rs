@@ -9,8 +9,8 @@ use tokio::time::Instant;
 const FEED_LOOK: Duration = Duration::from_millis(10);
 
 impl LaneDriver {
-    /// Passes a refused event on. The segment stays unsettled until every reader has the event. A
-    /// payload that was encoded before there was a reader is reread.
+    /// Passes a refused event on. The segment stays unsettled until every reader has settled the
+    /// event. A payload that was encoded before the feed had a reader is reread.
     pub(super) fn pass_on(&self, refused: Refused) {
         let mut state = self.queue.lock();
         let index = refused.payload.wrapping_sub(state.first_sent) as usize;
@@ -26,7 +26,7 @@ impl LaneDriver {
         self.feed.push(event);
     }
 
-    /// Returns when to check the feed for room again, if it has none now.
+    /// Returns when to check the feed for room again; `None` if it has room now.
     pub(super) fn feed_look(&self) -> Option<Instant> {
         self.feed.is_full().then(|| Instant::now() + FEED_LOOK)
     }

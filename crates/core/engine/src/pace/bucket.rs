@@ -15,7 +15,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a full bucket with `most` tokens. `per_second` must be positive.
+    /// Creates a full bucket of size `most`. `per_second` must be positive.
     pub fn new(per_second: f64, most: f64) -> Bucket {
         Bucket { per_second, most, tokens: most, filled: EngineTime::ZERO }
     }
@@ -25,8 +25,8 @@ impl Bucket {
         self.per_second
     }
 
-    /// Spends tokens, possibly going into debt. Tokens that have arrived since the last call pay
-    /// first, before the bucket overflows.
+    /// Spends tokens, possibly going into debt. Tokens that have arrived since the last call are
+    /// spent first, before the bucket overflows.
     pub fn spend(&mut self, now: EngineTime, tokens: f64) {
         let came = (now - self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + came - tokens).min(self.most);
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(bucket.wait(later), Duration::ZERO);
         bucket.spend(later, 100.0 + 10.0);
         assert_eq!(bucket.wait(later), 10 * MS);
-        // If another thread reads the clock late, no tokens are added twice.
+        // If another thread passes an earlier clock reading, no tokens are added twice.
         assert_eq!(bucket.wait(earlier), 10 * MS);
         assert_eq!(bucket.wait(later + MS), 9 * MS);
     }

@@ -12,7 +12,8 @@ const BURST: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug)]
 pub struct CpuCeiling {
     bucket: Bucket,
-    /// CPU time accounted for; `None` before the first call, so that the start is not counted.
+    /// CPU time accounted for so far; `None` before the first call, so that CPU time from before
+    /// then is not counted.
     used: Option<Duration>,
 }
 
@@ -22,8 +23,8 @@ impl CpuCeiling {
         CpuCeiling { bucket: Bucket::new(cores, cores * BURST.as_secs_f64()), used: None }
     }
 
-    /// Returns how long after `now` the process must not start new work, given `used` CPU time
-    /// since its start; zero if it may start work.
+    /// Returns how long after `now` the process must not start new work, given that it has `used`
+    /// this much CPU time since its start. Returns zero if it may start work.
     pub fn wait(&mut self, now: EngineTime, used: Duration) -> Duration {
         let before = self.used.unwrap_or(used);
         let spent = used.saturating_sub(before);
@@ -60,7 +61,7 @@ mod tests {
             let used = used_in(100, cores, threads, job);
             assert!((cores * 0.98..cores * 1.02).contains(&used), "{cores}: {used}");
         }
-        // Long jobs, such as with a slow disk, are paid for later.
+        // Long jobs, such as those on a slow disk, are paid for later.
         let used = used_in(100, 0.5, 2, Duration::from_millis(700));
         assert!((0.45..0.55).contains(&used), "{used}");
     }
@@ -79,7 +80,7 @@ mod tests {
         assert_eq!(ceiling.wait(later, Duration::from_millis(100)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(200)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(250)), Duration::from_millis(100));
-        // A large debt is waited for in full.
+        // The wait covers a large debt in full.
         assert_eq!(ceiling.wait(later, Duration::from_millis(1250)), Duration::from_millis(2100));
     }
 }

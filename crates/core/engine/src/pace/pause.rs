@@ -3,7 +3,7 @@
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// The time in which a source does not read, because a transform has asked for a pause. Overlapping
+/// A period in which a source does not read, because a transform has asked for a pause. Overlapping
 /// pauses are counted as one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pause {
@@ -12,8 +12,8 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Starts a pause, or extends the current one; returns the length of a pause that has ended and
-    /// was not counted.
+    /// Starts a pause, or extends the current one; returns the length of an earlier pause that has
+    /// ended and was not counted yet.
     pub fn extend(&mut self, now: EngineTime, pause: Duration) -> Duration {
         let ended = self.ask(now).unwrap_or_default();
         if self.until <= now {
@@ -23,8 +23,8 @@ impl Pause {
         ended
     }
 
-    /// Returns how long after `now` the source must not read as the error, or `Ok` with the length
-    /// of the pause that has ended. That length is returned once.
+    /// Returns the length of the pause that has ended, or zero if that was already returned. If a
+    /// pause is in progress, returns its remaining time as the error.
     pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         if now < self.until {
             return Err(self.until - now);

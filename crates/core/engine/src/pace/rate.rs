@@ -4,8 +4,8 @@ use super::bucket::Bucket;
 use millstream_model::EngineTime;
 use std::time::Duration;
 
-/// Unused time that a source may catch up on, in seconds. After an idle or blocked time, the source
-/// reads this much of its rate at once.
+/// Unused time that a source may catch up on, in seconds. After being idle or blocked, the source
+/// may read this many seconds' worth of data at once.
 const BURST_SECONDS: f64 = 1.0;
 
 /// Limits a source to a rate. A block may exceed the remaining budget; the block is read whole, and
@@ -23,8 +23,8 @@ impl Rate {
         Rate { bucket: Bucket::new(per_second, per_second * BURST_SECONDS), waiting_since: None }
     }
 
-    /// Returns how long after `now` the source must not read as the error, or `Ok` with the time
-    /// that it has waited.
+    /// Returns how long the source has waited if it may read now. Otherwise, returns the remaining
+    /// wait as the error.
     pub fn ask(&mut self, now: EngineTime) -> Result<Duration, Duration> {
         let wait = self.bucket.wait(now);
         if wait.is_zero() {
@@ -35,7 +35,7 @@ impl Rate {
         Err(wait)
     }
 
-    /// Returns how long the source has waited to read; `None` if it does not wait.
+    /// Returns how long the source has been waiting to read; `None` if it is not waiting.
     pub fn waiting(&self, now: EngineTime) -> Option<Duration> {
         self.waiting_since.map(|since| now - since)
     }

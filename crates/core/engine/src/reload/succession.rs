@@ -1,4 +1,4 @@
-//! Finds the sinks in the next topology that succeed sinks in the previous one.
+//! Matches the sinks of the next topology with the sinks that they succeed.
 
 use crate::blueprint::{Parts, SinkPart, SinkPlace};
 use crate::core::{Core, IsKept, SinkSlot};
@@ -60,13 +60,13 @@ impl<'a> Succession<'a> {
         Ok(SinkPlace { index, after, disk: running.or_else(|| self.retired_disk(part)) })
     }
 
-    /// Returns the disk buffer of a removed sink with the same id.
+    /// Returns the disk buffer of a previously removed sink with the same id.
     fn retired_disk(&self, part: &SinkPart) -> Option<Arc<DiskBuffer>> {
         let mut retired = self.retired.iter().filter(|sink| *sink.id() == *part.id);
         retired.find_map(|sink| sink.disk())
     }
 
-    /// Returns the removed sinks whose ids are in use again.
+    /// Returns the previously removed sinks whose ids the next topology uses again.
     pub fn returning(&self) -> Vec<Arc<Retired>> {
         let is_new = |id: &str| {
             let is_part = self.parts.sinks.iter().any(|part| part.id == id);

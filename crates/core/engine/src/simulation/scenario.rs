@@ -34,7 +34,7 @@ pub struct Scenario {
     pub rate_limit: Option<u64>,
     /// One step in this many is a reload; 0 for none.
     pub reload_one_in: u64,
-    /// Maximum number of reloads per life.
+    /// Maximum number of reloads in each life.
     pub reloads_max: u32,
     /// The sink that refuses some lines, which go to [`LETTERS`].
     pub refuser: Option<usize>,
@@ -236,9 +236,9 @@ pub struct Operator {
     /// One call in this many hangs, and without a deadline it hangs until the first sink has
     /// received everything; 0 for none.
     pub hangs_one_in: u64,
-    /// Number of hanging calls after which no more calls are made.
+    /// Number of hanging calls at which no more calls are made.
     pub hanging_max: Option<usize>,
-    /// Maximum time that other calls take, in milliseconds.
+    /// Maximum duration of calls that do not hang, in milliseconds.
     pub delay_ms_max: u64,
 }
 
@@ -264,10 +264,10 @@ impl Operator {
     }
 }
 
-/// Lines that an operator gave up on deliberately, over all lives.
+/// Lines that an operator has deliberately given up on, in any life.
 pub type GivenUp = Arc<Mutex<HashSet<String>>>;
 
-/// An operator whose calls the simulation lets take time and hang.
+/// An operator whose calls take simulated time, and sometimes hang.
 struct Faulty {
     operator: Operator,
     given_up: GivenUp,
@@ -335,19 +335,19 @@ fn transform(name: &str) -> Transform {
     }
 }
 
-/// The parts of the topology that a reload changes. A different number means different options.
+/// The parts of the topology that a reload changes. A change of a number is a change of options.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub source: u64,
     pub second_sink: u64,
     pub transforms: u64,
-    /// Options number of the third sink, if there is one.
+    /// Number that identifies the options of the third sink, if there is one.
     pub third_sink: Option<u64>,
-    /// Whether there is an additional transform.
+    /// Whether the topology contains an additional transform.
     pub watched: bool,
-    /// Whether refused lines are read.
+    /// Whether the topology contains a sink for refused lines.
     pub keeps_letters: bool,
-    /// Options number of the merge transform.
+    /// Number that identifies the options of the merge transform.
     pub counter: u64,
 }
 
@@ -397,7 +397,7 @@ impl Shape {
 /// Id of the operator on a branch.
 pub const OPERATOR: &str = "operator";
 
-/// The environment of a life.
+/// The environment in which a life runs.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     pub scenario: &'a Scenario,

@@ -10,15 +10,15 @@ use millstream_store::Store;
 use std::sync::Arc;
 
 impl Assembly<'_> {
-    /// Returns the node of a transform or sink that is kept.
+    /// Returns the node of a transform or sink if the reload keeps it.
     pub fn kept_node(&self, kind: Kind, id: &str) -> Option<Node> {
         let mut nodes = self.old.nodes().iter();
         let node = nodes.find(|node| node.kind == kind && *node.id == *id);
         node.filter(|_| (self.kept)(kind, id)).cloned()
     }
 
-    /// Returns a component's counters. A predecessor with the same id and type shares these
-    /// counters, so that events it counts while shutting down still show up.
+    /// Returns a component's counters. The counters are shared with a predecessor of the same id
+    /// and type, so that events that the predecessor counts while it shuts down are not lost.
     pub fn counters(&self, kind: Kind, id: &str, type_name: &str) -> Arc<Counters> {
         for node in self.old.nodes().iter() {
             if node.kind == kind && *node.id == *id && node.type_name == type_name {
@@ -33,13 +33,13 @@ impl Assembly<'_> {
         Arc::new(Counters::of(id))
     }
 
-    /// Returns a sink's disk buffer: the buffer that the sink takes over, or one that exists on
-    /// disk, or a new one if the sink's configuration asks for it.
+    /// Returns a sink's disk buffer: the buffer that the sink takes over, an existing one on disk,
+    /// or a new one if the sink's configuration asks for it.
     ///
     /// # Errors
     ///
-    /// Returns an error if the disk buffer cannot be opened, or if the sink cannot send its
-    /// entries.
+    /// Returns an error if the disk buffer cannot be opened, or if the sink cannot deliver the
+    /// entries in it.
     pub fn disk_buffer(
         &self,
         id: &Arc<str>,
@@ -52,8 +52,7 @@ impl Assembly<'_> {
         let folder = store.disk_buffer_dir(id);
         let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
         let record = store.disk_buffer(id).map_err(unknown)?;
-        // A folder that has disappeared must also be opened, so that its entries are counted as
-        // lost.
+        // Open a folder that has disappeared as well, so that its entries are counted as lost.
         let is_used = folder.exists() || record.entries > 0;
         let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || is_used;
         if !is_wanted {
@@ -79,7 +78,7 @@ impl Assembly<'_> {
         Ok(Some(disk))
     }
 
-    /// Returns the slot of a source that is kept. If a sink feeds the source, the source is kept
+    /// Returns the slot of a source if the reload keeps it. A source that a sink feeds is kept
     /// together with that sink.
     pub fn kept_source(&self, id: &str, fed: Option<&Fed>) -> Option<&SourceSlot> {
         let feeder = fed.map(|fed| &fed.feeder);

@@ -14,7 +14,7 @@ use std::time::Instant;
 /// A completed call to an offload transform.
 pub(crate) struct FinishedCall {
     pub queue: Arc<OffloadQueue>,
-    /// The tickets for which the call was made.
+    /// The tickets whose batches were passed to the call.
     pub arrivals: Vec<Arrival>,
     /// Time at which the call began.
     pub begun: Instant,
@@ -56,7 +56,7 @@ impl Flow {
         outputs
     }
 
-    /// Continues with a call's tickets.
+    /// Passes on the output of a finished call, and resumes its tickets.
     pub fn resume(&self, call: FinishedCall) {
         let FinishedCall { queue, arrivals, begun, outputs } = call;
         let Some(node) = self.nodes.of_offload(&queue) else { return };
@@ -74,7 +74,8 @@ impl Flow {
         }
     }
 
-    /// Hands back the batches of calls that have exceeded their deadline.
+    /// Ends the calls that have exceeded their deadline. Their batches continue with the output
+    /// that the transform produces for expired calls.
     pub fn expire_calls(&self) {
         for (queue, arrival) in self.resources.offload.expire(self.resources.engine_time()) {
             let Some(node) = self.nodes.of_offload(&queue) else { continue };
@@ -93,8 +94,8 @@ impl Flow {
         }
     }
 
-    /// Ends the calls to offload transforms, after the last one whose result can be delivered. A
-    /// source that can reread data does so after a restart.
+    /// Ends the calls to offload transforms at shutdown, when no further result can be delivered.
+    /// Sources that can reread the data do so after a restart.
     pub fn end_calls(&self) {
         self.resources.offload.stop();
         self.nodes.let_go(|_| true);

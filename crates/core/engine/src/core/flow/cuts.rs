@@ -38,7 +38,7 @@ impl Flow {
         }
     }
 
-    /// Applies a serial transform to batches at its cut; returns the step after the cut.
+    /// Applies a serial transform to batches at its cut; returns the ticket's next step.
     fn apply(
         &self,
         mut arrival: Arrival,
@@ -59,8 +59,8 @@ impl Flow {
             let run = || node.apply(batch.clone(), trace, &mut apply);
             match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(next) => inputs.extend(next),
-                // Half of the batch may already have changed the state, so repeating the call with
-                // halves would count that half twice.
+                // Part of the batch may already have changed the state, so repeating the call with
+                // halves would count that part twice.
                 Err(_) => node.reject_panicking(&batch),
             }
         }
@@ -68,13 +68,13 @@ impl Flow {
         Step { ticket: arrival.ticket, cut: Some(arrival.cut), inputs }
     }
 
-    /// Records that batches continue after their cut.
+    /// Records that waiting batches continue after their cut.
     pub(super) fn leave_cut(&self, arrival: &Arrival) {
         self.sources.get(arrival.ticket.source).cut(arrival.cut).leave();
         self.pass_cut(&arrival.ticket, arrival.cut);
     }
 
-    /// Records that a ticket has passed a cut, and polls the sources that waited for capacity
+    /// Records that a ticket has passed a cut, and polls the sources that are waiting for capacity
     /// there.
     pub(super) fn pass_cut(&self, ticket: &Ticket, cut: CutIndex) {
         if self.sources.get(ticket.source).cut(cut).pass(ticket.claim) {

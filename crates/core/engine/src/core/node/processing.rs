@@ -12,7 +12,7 @@ use std::time::Instant;
 /// Maximum bytes of an event that the log shows.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// A batch that a transform has received and counted.
+/// A batch that a transform has received, with its counts.
 pub(crate) struct Received {
     /// Receives the transform's output.
     pub out: Outputs,
@@ -52,7 +52,7 @@ impl Node {
         Received { out, events, bytes }
     }
 
-    /// Counts a transform's output, and returns it with its readers.
+    /// Counts a transform's output, and returns one batch for each reader.
     pub fn send(&self, mut out: Outputs, mut traced: Option<Entered>) -> Vec<NodeBatch> {
         if let Some(warning) = out.warning.take() {
             log::warn!("{} {}: {warning}", self.kind, self.id);

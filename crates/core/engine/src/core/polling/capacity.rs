@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(super) struct Capacity {
     /// Sinks that receive the data that is read.
     pub ready: SinkSet,
-    /// Sinks that have had no room for so long that the source continues without them.
+    /// Sinks that have had no room for so long that the source reads without them.
     pub blocked: SinkSet,
     /// Sinks whose disk buffers take data that could wait in the source.
     pub overflow: SinkSet,
@@ -33,7 +33,7 @@ impl Full<'_> {
     fn add(&mut self, sinks: SinkSet, full_for: Option<Duration>) {
         let Some(full_for) = full_for else { return };
         let is_blocked = full_for >= DETACH_AFTER;
-        // A sink without progress must not prevent a source from ending for the other sinks.
+        // A sink that makes no progress must not prevent a source from ending for the other sinks.
         if is_blocked && self.scheduler.is_closing() {
             return;
         }
@@ -89,7 +89,7 @@ fn overflow(source: &SourceSlot, nodes: &Nodes, now: EngineTime) -> SinkSet {
     reached.filter(has_room).map(|slot| slot.index).collect()
 }
 
-/// Returns the resource that a blocked source waits for: the id of a sink or transform, or memory.
+/// Returns what a blocked source is waiting for: the id of a sink or transform, or memory.
 pub(super) fn lacking_component(source: &SourceSlot, nodes: &Nodes, now: EngineTime) -> Arc<str> {
     for (node, slot) in nodes.sinks() {
         if source.reaches(slot.index) && slot.lacks_room_for(source, now).is_some() {

@@ -1,4 +1,4 @@
-//! Tells lanes which sources wait for them, and records blocked sinks.
+//! Tells lanes which sources are waiting for them, and records blocked sinks.
 
 use super::{Capacity, Polling};
 use crate::core::{Fed, SourceSlot};
@@ -29,8 +29,8 @@ impl Polling {
         fed.feed.is_full() || self.resources.until_eof && self.is_ending(fed)
     }
 
-    /// Returns whether all sources of the sink that feeds a source have ended, or are fed by a sink
-    /// for which the same holds.
+    /// Returns whether all sources of the sink that feeds a source have ended. A source that is fed
+    /// in turn counts as ended if all sources of its feeding sink have ended.
     fn is_ending(&self, fed: &Fed) -> bool {
         let Some(feeder) = self.nodes.slot(fed.sink) else { return true };
         self.sources.indexed().all(|(index, source)| {
@@ -40,7 +40,7 @@ impl Polling {
         })
     }
 
-    /// Sets the sinks that a source waits for.
+    /// Records which sinks a source is waiting for, and tells their lanes about changes.
     pub(super) fn set_waits(&self, source: &SourceSlot, sinks: SinkSet) {
         if source.wait.sinks() == sinks {
             return;
@@ -50,8 +50,8 @@ impl Polling {
         self.press((before | sinks) - (before & sinks));
     }
 
-    /// Tells the lanes of all sinks whether sources wait for them, after a reload has removed
-    /// sources.
+    /// Tells the lanes of all sinks whether sources are waiting for them, after a reload has
+    /// removed sources.
     pub fn press_all(&self) {
         let _one_at_a_time = self.pressing.lock();
         self.press(self.nodes.all_sinks());
@@ -64,8 +64,8 @@ impl Polling {
         }
     }
 
-    /// Counts and records that sources continue without a sink or transform that has had no capacity
-    /// for a sampling interval.
+    /// Counts and records that sources are continuing without a sink or transform that has had no
+    /// capacity for a sampling interval.
     pub fn sample_blocked(&self, now: EngineTime) {
         for source in self.sources.iter().filter(|source| !source.wait.is_waiting()) {
             self.sample_blocked_sinks(source, now);

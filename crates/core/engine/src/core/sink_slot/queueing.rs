@@ -33,7 +33,8 @@ impl SinkSlot {
         source.traits.overflows || self.takes_all(source)
     }
 
-    /// Returns whether a source never waits for a full queue, but only for the disk buffer.
+    /// Returns whether a source never waits for a full queue. Such a source waits only for a full
+    /// disk buffer, if at all.
     pub fn takes_all(&self, source: &SourceSlot) -> bool {
         let is_always = |disk: DiskOptions| disk.mode == DiskMode::Always;
         let drops = self.buffer.when_full != WhenFull::Block;
@@ -52,7 +53,7 @@ impl SinkSlot {
             WhenFull::DropNewest => {}
             WhenFull::DropOldest => {
                 while !has_room() {
-                    // The payloads that a lane has taken are in flight.
+                    // If nothing is queued, all payloads are in flight.
                     let Some(oldest) = self.lanes[lane.get()].take_oldest() else { break };
                     self.shed(node, oldest, now);
                 }
@@ -79,7 +80,7 @@ impl SinkSlot {
         if before != 0 && now < before + SHED_AGAIN.as_secs() {
             return;
         }
-        // Only one of several workers logs the drops.
+        // If several workers drop events at the same time, only one of them logs the drops.
         let swapped =
             self.shed_logged.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
         if swapped.is_ok() {

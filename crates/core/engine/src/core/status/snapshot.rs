@@ -17,7 +17,8 @@ impl Status<'_> {
     /// Takes a snapshot.
     pub fn snapshot(self) -> Snapshot {
         let now = self.resources.now();
-        // A merge transform's results are its output, not a source.
+        // A source of a merge transform's results is shown as the transform's output, not as a
+        // source.
         let sources = self.sources.iter().filter(|source| merge_transform(source).is_none());
         let sources = sources.map(|source| self.source_snapshot(source, now));
         let nodes = self.nodes.indexed().map(|(index, _)| self.node_snapshot(index, now));
@@ -103,7 +104,8 @@ impl Status<'_> {
         nodes.map(|node| self.nodes.get(node).id.to_string()).collect()
     }
 
-    /// Returns the components that read from a node, or that read the events the node refuses.
+    /// Returns the ids of the components that read from a node, or that read the events that the
+    /// node refuses.
     fn readers(self, node: &Node) -> Vec<String> {
         let is_fed =
             |source: &&SourceSlot| source.fed.as_ref().is_some_and(|fed| fed.feeder.id == node.id);
@@ -114,7 +116,7 @@ impl Status<'_> {
         self.ids(unique.into_iter())
     }
 
-    /// Returns how many seconds a node has had no capacity.
+    /// Returns how many seconds a node has had no capacity; `None` if it has capacity.
     fn full_seconds(self, index: NodeIndex, now: EngineTime) -> Option<f64> {
         let full = match self.nodes.get(index).sink() {
             Some(slot) => self.blocked_for(slot, now),
@@ -135,7 +137,7 @@ impl Status<'_> {
         }
     }
 
-    /// Returns a message if events have waited at a transform for a long time.
+    /// Returns a message if events have been waiting at a transform for a long time.
     fn waiting(self, index: NodeIndex, now: EngineTime) -> Option<String> {
         let longest = self.waited_at(index, now).filter(|full| *full >= FULL_AFTER)?;
         Some(format!("events have been waiting here for {} s", longest.as_secs()))
@@ -143,8 +145,8 @@ impl Status<'_> {
 
     /// Returns the reason why a sink is not making progress: its last failure, or its low speed.
     fn sink_error(self, slot: &SinkSlot, now: EngineTime) -> Option<String> {
-        // This call is always needed, because the time starts when the sink is first seen without
-        // capacity.
+        // Make this call in any case, because time counts from the call that first sees the sink
+        // without capacity.
         let full = self.blocked_for(slot, now);
         if let Some(failure) = slot.lanes.iter().find_map(|lane| lane.error()) {
             return Some(failure);
@@ -200,7 +202,7 @@ fn counters(node: &Node) -> CountersSnapshot {
     counters
 }
 
-/// Returns the failure of the lane that has been failing longest.
+/// Returns the failure of the lane that has been failing for the longest time.
 fn longest_failure(slot: &SinkSlot) -> Option<FailureSnapshot> {
     let failures = slot.lanes.iter().filter_map(|lane| lane.failure());
     failures.max_by(|a, b| a.span_seconds.total_cmp(&b.span_seconds))
