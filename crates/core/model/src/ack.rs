@@ -26,7 +26,7 @@ struct Debt {
     states: Box<[State]>,
 }
 
-/// The number of open holds, and the worst outcome among the closed holds.
+/// The number of open holds on a debt, and the worst outcome among the closed holds.
 pub(crate) struct State {
     open: AtomicU32,
     worst: AtomicU8,
@@ -97,8 +97,8 @@ impl Ack {
         self.finish_for(self.0.sinks);
     }
 
-    /// Closes the ticket's hold for the sinks in `done`, after the chain to them has run. Call it
-    /// once per sink.
+    /// Closes the ticket's hold for the sinks in `done`, after the chain to them has run. Call this
+    /// method once for each sink.
     pub fn finish_for(&self, done: SinkSet) {
         let sinks = self.0.sinks & done;
         sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
@@ -109,7 +109,7 @@ impl Ack {
         self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Returned));
     }
 
-    /// Returns the origin of the range.
+    /// Returns the id of the range's origin.
     pub(crate) fn origin(&self) -> OriginId {
         self.0.issued.origin()
     }
@@ -124,12 +124,12 @@ impl Ack {
         self.0.close(sink, outcome);
     }
 
-    /// Returns whether the ledger has forgotten the debt to a sink, or is about to.
+    /// Returns whether the ledger has forgotten this debt to a sink, or is about to.
     pub(crate) fn is_stale(&self, sink: SinkIndex) -> bool {
         self.0.ledger.is_stale(&self.0.issued, sink)
     }
 
-    /// Returns whether the merge transform has counted everything before the segment.
+    /// Returns whether a merge transform has counted everything before the segment.
     pub(crate) fn is_next(&self, sink: SinkIndex) -> bool {
         self.0.ledger.is_next(&self.0.issued, sink)
     }

@@ -1,5 +1,5 @@
-//! Pauses between retries, which grow and are randomized. Randomness keeps agents that lost the
-//! same endpoint from all returning to it at the same moment.
+//! Pauses between retries, which grow and are randomized. Randomness keeps agents that have lost
+//! the same endpoint from all retrying at the same moment.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const FIXED_PART: f64 = 0.25;
 /// The longest possible pause equals the sum of all previous pauses, so a recovered endpoint is
 /// noticed after at most twice its outage. Doubling the step with each failure gives this bound
 /// only if little of the pause is random ("equal jitter" in "Exponential Backoff And Jitter", AWS
-/// Architecture Blog, 2015), and then hosts stay synchronized for longer.
+/// Architecture Blog, 2015), and in that case, hosts stay synchronized for longer.
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
     waited: Duration,
@@ -21,8 +21,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Counts a failure and returns the pause that follows it. `random` is uniform over all of
-    /// `u32`.
+    /// Counts a failure and returns the pause that follows it. `random` must be uniformly
+    /// distributed over all of `u32`.
     pub fn next(&mut self, random: u32) -> Duration {
         let part = f64::from(random) / f64::from(u32::MAX);
         let longest = self.waited.clamp(BACKOFF_MIN, BACKOFF_MAX);

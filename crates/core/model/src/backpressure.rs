@@ -1,9 +1,10 @@
-//! A sink's backpressure, as the sink's lanes see it.
+//! A sink's backpressure, as its lanes see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Whether a lane's inputs wait until its sink has delivered more. The engine sets the flag. If the
-/// flag is set, a lane sends a partly filled batch immediately, since no event arrives to fill it.
+/// Shows whether a lane's inputs are waiting until its sink has delivered more. The engine sets the
+/// flag. If the flag is set, a lane sends a partly filled batch immediately, because no event will
+/// arrive to fill it.
 #[derive(Debug, Default)]
 pub struct Backpressure {
     reasons: AtomicU8,
@@ -11,20 +12,20 @@ pub struct Backpressure {
     is_watched: AtomicBool,
 }
 
-/// Reason why a lane's inputs wait.
+/// Reason why a lane's inputs are waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BackpressureReason {
-    /// A source has to wait for the sink.
+    /// A source is waiting for the sink.
     Source = 1,
     /// The sink's buffer is full and drops new events.
     Drops = 2,
-    /// Entries in the disk buffer wait for room in the queue.
+    /// Entries in the disk buffer are waiting for room in the queue.
     DiskBuffer = 4,
 }
 
 impl Backpressure {
-    /// Returns whether any input waits. If none does, the next [`Backpressure::set`] that changes
+    /// Returns whether any input is waiting. If not, the next [`Backpressure::set`] that changes
     /// this returns true, so that its caller wakes the lane.
     pub fn watch(&self) -> bool {
         // The flag is stored before the reasons are read; `set` stores the reasons before it reads
@@ -33,7 +34,7 @@ impl Backpressure {
         self.is_on()
     }
 
-    /// Returns whether any input waits.
+    /// Returns whether any input is waiting.
     pub fn is_on(&self) -> bool {
         self.reasons.load(Ordering::SeqCst) != 0
     }

@@ -55,7 +55,7 @@ pub struct Segment {
     pub origin: Arc<Origin>,
     /// Index of the segment's first row.
     pub first_row: usize,
-    /// Number of rows.
+    /// Number of rows in the segment.
     pub rows: usize,
     /// Number to add (wrapping) to a row's start in the block to get the row's offset in the
     /// origin.
@@ -75,7 +75,8 @@ impl Segment {
 pub struct Batch {
     /// Properties that all events in the batch share.
     pub source: Arc<SourceInfo>,
-    /// Sinks that receive the batch; the other sinks already have these events.
+    /// Sinks that receive the batch. The source's other sinks already have these events, or get
+    /// them later.
     pub sinks: SinkSet,
     /// The block that was read; `starts` are positions in it.
     pub block: Bytes,
@@ -83,8 +84,8 @@ pub struct Batch {
     pub segments: Arc<[Segment]>,
     /// Start of each row in the block, in bytes.
     pub starts: ScalarBuffer<u32>,
-    /// Offset of each row in its origin, in bytes. `None` if the offset follows from the row's
-    /// start. Text that was decoded on its way into the block needs explicit offsets.
+    /// Offset of each row in its origin, in bytes. `None` if the offsets can be computed from the
+    /// starts. Only text that was decoded on its way into the block needs explicit offsets.
     pub offsets: Option<ScalarBuffer<u64>>,
     /// Index of each row among the events from its record, counted from 0; `None` if each record is
     /// one event.
@@ -95,15 +96,16 @@ pub struct Batch {
     /// The line of each row, without its line ending. Every cell is text. The line is the message
     /// of events without a `message` field: see [`Batch::message_column`].
     pub message: Column,
-    /// Rows whose line is a field of the event; `None` means all rows. A line that was parsed into
-    /// fields does not have to be encoded in addition. Codecs that write the line ignore this.
+    /// Rows whose line is encoded as a field of the event; `None` means all rows. A line that was
+    /// parsed into fields does not need to be encoded as well. Codecs that write only the line
+    /// ignore this bitmap.
     pub shown: Option<BooleanBuffer>,
-    /// Fields that were parsed from the rows or added to them.
+    /// Fields that were parsed from the rows, or added to them.
     pub fields: Columns,
     /// Metadata that differs between rows and that fields cannot hide: [`STREAM`] and [`PARTIAL`].
     /// `None` if the source provides no metadata.
     pub metadata: Option<Columns>,
-    /// Rows that remain; `None` means all rows.
+    /// Rows that have not been filtered out; `None` means all rows.
     pub selection: Option<BooleanBuffer>,
     /// Rows truncated at `max_line`, ascending.
     pub truncated: Arc<[u32]>,
@@ -151,7 +153,8 @@ impl Batch {
         self.select(BooleanBuffer::collect_bool(self.rows(), |row| (begin..end).contains(&row)));
     }
 
-    /// Returns the runs of selected rows within `[begin, end)`, as `(first, after last)`.
+    /// Returns the runs of selected rows within `[begin, end)`, each as its first row and the row
+    /// after its last.
     pub fn runs(&self, begin: usize, end: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let whole = self.selection.is_none().then_some((begin, end)).filter(|(b, e)| b < e);
         let slice = self.selection.as_ref().map(|s| s.slice(begin, end - begin));
@@ -165,12 +168,12 @@ impl Batch {
         self.message.bytes(&self.block, self.message.cells()[row])
     }
 
-    /// Returns the length of a row's text in bytes, without touching the text.
+    /// Returns the length of a row's line in bytes, without reading the line.
     pub fn text_len(&self, row: usize) -> usize {
         self.message.cells()[row].len()
     }
 
-    /// Returns the text bytes of all selected rows.
+    /// Returns the total bytes of the lines of all selected rows.
     pub fn text_bytes(&self) -> u64 {
         let cells = self.message.cells();
         let sum =
@@ -178,14 +181,14 @@ impl Batch {
         self.runs(0, self.rows()).map(sum).sum()
     }
 
-    /// Returns the time of a row in nanoseconds since 1970: the event time if it is known, else the
-    /// read time.
+    /// Returns the time of a row in nanoseconds since 1970: the event time if it is known, and
+    /// otherwise the read time.
     pub fn event_ns(&self, row: usize) -> i64 {
         let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
         if own == TIME_UNKNOWN { self.read_ns } else { own }
     }
 
-    /// Returns whether the row's text is a field of the event.
+    /// Returns whether the row's line is encoded as a field of the event.
     pub fn is_shown(&self, row: usize) -> bool {
         self.shown.as_ref().is_none_or(|shown| shown.value(row))
     }
@@ -209,7 +212,7 @@ impl Batch {
         self.ordinals.as_ref().map_or(0, |ordinals| ordinals[row])
     }
 
-    /// Returns the position of a row, which stays the same whenever the row is reread.
+    /// Returns the position of a row, which stays the same if the row is reread.
     pub fn event_id(&self, segment: &Segment, row: usize) -> EventId {
         let (offset, ordinal) = (self.offset(segment, row), self.ordinal(row));
         EventId { origin: segment.origin.id, offset, ordinal }
@@ -269,7 +272,7 @@ pub struct BatchBuilder {
     ids: Vec<Cell>,
 }
 
-/// Marks a row whose offset follows from its start.
+/// Marks a row whose offset can be computed from its start.
 const OFFSET_FROM_START: u64 = u64::MAX;
 
 impl BatchBuilder {
@@ -294,10 +297,10 @@ impl BatchBuilder {
         self.rows() >= BATCH_ROWS_MAX
     }
 
-    /// Adds the lines in `block` that end at `newlines` (positions of `\n`), the first starting at
-    /// `from`. A carriage return before the newline belongs to the line ending; any other carriage
-    /// return is data. `long` selects how lines over `line_max` bytes are handled. Returns the
-    /// number of cuts.
+    /// Adds the lines in `block` that end at `newlines` (positions of `\n`), of which the first one
+    /// starts at `from`. A carriage return before the newline belongs to the line ending; any other
+    /// carriage return is data. `long` selects how lines over `line_max` bytes are handled. Returns
+    /// the number of cuts.
     pub fn lines(
         &mut self,
         block: &[u8],
@@ -309,7 +312,7 @@ impl BatchBuilder {
         self.lines_while(block, from, newlines, line_max, long, |_| true).cuts
     }
 
-    /// Adds lines like [`BatchBuilder::lines`], up to the first one that starts with a NUL byte.
+    /// Adds lines like [`BatchBuilder::lines`], up to the first line that starts with a NUL byte.
     pub fn lines_before_nul(
         &mut self,
         block: &[u8],
@@ -358,8 +361,8 @@ impl BatchBuilder {
         self.long_rows(line, start, line_max, long, Self::row)
     }
 
-    /// Adds a long line of decoded text. `offset` maps a position in the block to an offset in the
-    /// origin and must be monotonic.
+    /// Adds a long line of decoded text, cut or dropped as `long` says. `offset` maps a position in
+    /// the block to an offset in the origin, and must be monotonic. Returns the number of cuts.
     #[cold]
     pub fn long_row_at(
         &mut self,
@@ -441,7 +444,7 @@ impl BatchBuilder {
         self.segments.iter().map(|segment| &segment.ack)
     }
 
-    /// Closes a segment over the rows added since the previous one.
+    /// Closes a segment that contains the rows added since the previous segment.
     pub fn segment(&mut self, origin: Arc<Origin>, shift: u64, ack: Ack) {
         let first_row = self.segments.last().map_or(0, |s| s.first_row + s.rows);
         let rows = self.rows() - first_row;
@@ -531,7 +534,8 @@ fn trim_cr(line: &[u8]) -> &[u8] {
 /// Returns the length of the longest prefix of at most `max` bytes that does not end inside a UTF-8
 /// character.
 ///
-/// Returns `max` for bytes that are not UTF-8.
+/// If no character starts in the last few bytes, because the bytes are not UTF-8, the prefix ends
+/// at `max`.
 pub fn char_boundary(line: &[u8], max: usize) -> usize {
     let max = max.min(line.len());
     let is_continuation = |at: usize| line.get(at).is_some_and(|b| b & 0xC0 == 0x80);

@@ -43,7 +43,7 @@ impl BlockPool {
     /// Returns an unused buffer to the pool.
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // A rare, huge payload must not stay resident forever.
+        // Memory of a rare, huge payload must not stay resident forever.
         if buffer.capacity() <= 16 * BLOCK_BYTES {
             recycle(&self.buffers, buffer);
         }

@@ -73,10 +73,10 @@ pub struct CountersSnapshot {
     pub sent_bytes: u64,
     /// Busy time of all threads, in seconds.
     pub busy_seconds: f64,
-    /// Busy time of workers, in seconds: reading, transforming and encoding. The rest of the busy
-    /// time belongs to deliveries, receivers and operator calls, and may be mostly waiting.
+    /// Busy time of workers, in seconds: reading, transforming and encoding. The remaining busy
+    /// time is spent in deliveries, receivers and operator calls, and may be mostly waiting.
     pub worker_seconds: f64,
-    /// Busy share of the last sampling interval.
+    /// Busy time as a share of the last sampling interval, summed over threads.
     pub utilization_ratio: f64,
     /// Series that a metric source holds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,18 +94,19 @@ pub struct CountersSnapshot {
     /// Bytes dropped, by reason, where known.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped_bytes: BTreeMap<&'static str, u64>,
-    /// Deleted files that a source holds; `None` for components that never hold files.
+    /// The deleted files that a source currently holds; `None` for components that never hold
+    /// files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldFiles>,
-    /// Number of a source's finished files. Its open origins do not include them.
+    /// Number of files that a source has finished. These files are not among its open origins.
     #[serde(skip_serializing_if = "is_zero")]
     pub finished_files: u64,
     /// Errors, by type.
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
-    /// Events that the sink's endpoint has accepted in requests; some may belong to batches that
-    /// are not settled. 0 for sinks that do not count accepted events.
+    /// Events that the sink's endpoint has accepted in requests; some of these events may belong to
+    /// batches that are not settled. 0 for sinks that do not count accepted events.
     #[serde(skip_serializing_if = "is_zero")]
     pub accepted_events: u64,
     /// Reason for the last refusal or failure; `None` before the first one.
@@ -158,7 +159,7 @@ impl Counters {
         self.subject.get_or_init(|| Subject::component(""))
     }
 
-    /// Records that the component has processed a batch.
+    /// Records that the component has processed a batch, as an event of the recorder.
     #[inline]
     pub fn record_stage(&self, timer: Timer, events: u64, bytes: u64) {
         record::batch_stage(timer, self.subject(), events as usize, bytes as usize);
@@ -206,7 +207,7 @@ impl Counters {
         add(&self.waits, what, time);
     }
 
-    /// Counts a wait that ends now and that enforced a limit per second.
+    /// Counts a wait that ends now, and that a limit of `limit` per second has caused.
     pub fn throttled(&self, what: &'static str, time: Duration, limit: f64) {
         self.waited(what, time);
         let timer = recorder::start(EventKind::Throttle).earlier(time);
@@ -241,13 +242,13 @@ impl Counters {
         *self.held.lock() = Some(held);
     }
 
-    /// Sets the number of a source's finished files. Its open origins do not include them.
+    /// Sets the number of files that a source has finished. These files are not among its open
+    /// origins.
     pub fn set_finished_files(&self, files: u64) {
         self.finished_files.store(files, Relaxed);
     }
 
-    /// Exposes drop reasons with a count of 0 from the start, so that alerts see the first
-    /// increase.
+    /// Registers drop reasons with a count of 0, so that alerts see the first increase.
     pub fn register_drop_reasons(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
     }
@@ -286,8 +287,8 @@ impl Counters {
         &self.flights
     }
 
-    /// Stores the reason for a refusal or failure until the next one, as one line of at most 400
-    /// characters, without control characters and secrets.
+    /// Stores the reason for a refusal or failure, replacing the previous reason. The text is
+    /// reduced to one line of at most 400 characters, without control characters or secrets.
     pub fn set_last_error(&self, text: &str) {
         let text = secrets::mask(text);
         let line = text.chars().map(|char| if char.is_control() { ' ' } else { char });

@@ -2,19 +2,20 @@
 //!
 //! After a restart, each sink resumes from its checkpoint. A blocked sink is *detached*: it keeps a
 //! cursor at the position where it stopped while the other sinks continue. An abandoned range is
-//! reread. Each of these cases is a cursor over the same origin, and cursors that meet merge.
+//! reread. In each of these cases, another cursor reads the same origin, and cursors that meet are
+//! merged.
 
 use crate::ledger::Reread;
 use crate::sinkset::{SinkIndex, SinkSet};
 
-/// A read position that some sinks share.
+/// A read position that is shared by some of an origin's sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Offset of the next byte to read; always the start of a line.
     pub position: u64,
-    /// Offset at which the cursor started.
+    /// Offset at which the cursor started reading.
     pub begin: u64,
-    /// Offset at which the cursor ends; set for an abandoned range.
+    /// Offset at which the cursor ends, if it rereads an abandoned range; otherwise `None`.
     pub until: Option<u64>,
     /// Sinks that receive the data that the cursor reads.
     pub sinks: SinkSet,
@@ -22,12 +23,12 @@ pub struct Cursor {
     pub attempt: u8,
 }
 
-/// The next read.
+/// The cursor that reads next, and how far it may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Index of the cursor, for [`Cursors::advance`].
     pub index: usize,
-    /// The cursor itself.
+    /// A copy of the cursor.
     pub cursor: Cursor,
     /// Offset that the read must not pass: the end of the range, or the position of the next
     /// cursor, so that the two cursors meet exactly.
@@ -54,7 +55,7 @@ impl Cursors {
         cursors
     }
 
-    /// Keeps only the sinks in `kept`, and adds each sink in `come` at its position.
+    /// Keeps only the sinks in `kept`, and adds each new sink in `come` at its position.
     pub fn set_sinks(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (SinkIndex, u64)>) {
         self.list.iter_mut().for_each(|cursor| cursor.sinks = cursor.sinks & kept);
         self.list.retain(|cursor| !cursor.sinks.is_empty());
@@ -62,7 +63,7 @@ impl Cursors {
         self.join();
     }
 
-    /// Returns the furthest position that any sink has read to.
+    /// Returns the furthest position of any cursor.
     pub fn head(&self) -> u64 {
         self.list.iter().map(|c| c.position).max().unwrap_or(0)
     }
@@ -84,9 +85,9 @@ impl Cursors {
     /// lowest range that the same sinks reread comes first, because a merge transform returns every
     /// range after a missing one.
     ///
-    /// A cursor that waits only for `blocked` sinks is split first: the blocked sinks keep a
-    /// separate cursor, and the other sinks continue. Cursors at `end` have nothing to read and are
-    /// skipped.
+    /// A cursor that is waiting only for `blocked` sinks is split first: the blocked sinks keep a
+    /// separate cursor, and the other sinks continue. Cursors at `end` are skipped, because they
+    /// have nothing to read.
     pub fn choose(&mut self, ready: SinkSet, blocked: SinkSet, end: Option<u64>) -> Option<Choice> {
         self.detach(ready, blocked);
         let count = self.list.len();
@@ -103,7 +104,7 @@ impl Cursors {
         })
     }
 
-    /// Returns whether some cursor is not at `end`.
+    /// Returns whether at least one cursor is not at `end`.
     pub fn is_behind(&self, end: u64) -> bool {
         self.list.iter().any(|c| c.position != end)
     }
@@ -137,7 +138,8 @@ impl Cursors {
         self.list.iter().filter(ahead).map(|c| c.position).min()
     }
 
-    /// Moves cursor `index` to `position`. Cursors that meet merge; a finished range is removed.
+    /// Moves cursor `index` to `position`. Cursors that meet are merged, and the cursor of a
+    /// finished range is removed.
     pub fn advance(&mut self, index: usize, position: u64) {
         self.list[index].position = position;
         self.join();

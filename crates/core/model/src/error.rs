@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// A component cannot be built from its configuration.
+/// The reason why a component cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The value of one option is invalid.
@@ -44,7 +44,7 @@ pub enum BuildError {
     },
 }
 
-/// An error in an option of a component.
+/// An error in one of a component's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// JSON pointer to the option, relative to the component's options; empty for the options as a
@@ -149,7 +149,7 @@ impl DeliverError {
         DeliverError { code: i64::from(status), ..self }
     }
 
-    /// Sets the number of a failed system call's error as the error's code.
+    /// Sets the negated error number of a failed system call as the error's code.
     pub fn with_system_error(self, error: &io::Error) -> Self {
         DeliverError { code: -i64::from(error.raw_os_error().unwrap_or(0)), ..self }
     }

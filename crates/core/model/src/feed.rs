@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 mod sources;
 
-/// Number and size of waiting events above which the sink that fills a feed should pause.
+/// The number and size of waiting events at which the sink that fills a feed should pause.
 #[derive(Clone, Copy)]
 struct Limits {
     events: usize,
@@ -36,19 +36,19 @@ impl Default for Limits {
 
 /// An event that a sink adds to a feed.
 pub struct FeedEvent {
-    /// The original id of a refused event; a new event is identified by its number.
+    /// The id of a refused event; `None` for a new event, which is identified by its number.
     pub id: Option<FeedId>,
     /// Event time, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The text of the message and the fields.
+    /// The text of the message and the fields, without separators.
     pub text: Vec<u8>,
     /// Range of the message in `text`.
     pub message: Range<usize>,
-    /// Whether the message is a field of the event.
+    /// Whether the message is encoded as a field of the event.
     pub is_shown: bool,
     /// The fields.
     pub fields: Vec<FeedField>,
-    /// A debt to settle once every sink has settled the event.
+    /// The debt to settle once every sink has settled the event, if there is one.
     pub hold: Option<Hold>,
 }
 
@@ -89,13 +89,13 @@ impl FeedEvent {
 }
 
 impl FeedEvent {
-    /// Returns the event to its origin, if the event carries a debt.
+    /// Settles the event's debt, if there is one, as returned, so that the event is reread.
     fn give_back(self) {
         self.hold.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
     }
 }
 
-/// The id of a refused event.
+/// The original id of a refused event.
 #[derive(Clone)]
 pub struct FeedId {
     /// The origin of the event's record.
@@ -108,7 +108,7 @@ pub struct FeedId {
     pub received: Option<Bytes>,
 }
 
-/// Origin, id and time of an encoded event.
+/// The origin, the id and the time of an encoded event.
 #[derive(Clone)]
 pub struct RowSource {
     /// The id of the event.
@@ -136,13 +136,13 @@ pub struct Feed {
 
 #[derive(Default)]
 struct State {
-    /// Events that at least one sink has not settled.
+    /// Events that at least one sink has not settled yet.
     events: VecDeque<FeedEvent>,
-    /// Number of the first event.
+    /// Number of the first event in `events`.
     first: u64,
-    /// Bytes of event text.
+    /// Bytes of text in `events`.
     bytes: u64,
-    /// Minimum number for an event that was not in the feed before the restart.
+    /// Lowest number for an event that was not in the feed before the restart.
     number_min: u64,
     limits: Limits,
     wake: Option<Wake>,
@@ -170,7 +170,8 @@ impl Feed {
         self.state.lock()
     }
 
-    /// Connects the source, which `wake` wakes. Numbers below `number_min` have been used already.
+    /// Connects the source that reads the feed; `wake` wakes this source. Numbers below
+    /// `number_min` were already used before the restart.
     pub fn attach(&self, number_min: u64, wake: Wake) {
         let mut state = self.lock();
         state.number_min = number_min;
@@ -179,7 +180,7 @@ impl Feed {
     }
 
     /// Disconnects the source, which a reload has removed. Refused events are reread from their
-    /// origin; results are in the snapshot.
+    /// origins. Results stay in the feed, and are also in the snapshot.
     pub fn detach(&self) {
         let mut state = self.lock();
         self.has_reader.store(false, Ordering::Release);
@@ -199,19 +200,18 @@ impl Feed {
         !self.is_of_refused
     }
 
-    /// Returns whether a source reads the refused events. If none does, the sink counts and drops
-    /// them.
+    /// Returns whether a source reads the refused events. If not, the sink counts and drops them.
     pub fn keeps_refused(&self) -> bool {
         self.is_of_refused && self.has_reader()
     }
 
-    /// Returns the minimum number for an event that was not in the feed before the restart.
+    /// Returns the lowest number for an event that was not in the feed before the restart.
     pub fn number_min(&self) -> u64 {
         self.lock().number_min
     }
 
-    /// Starts the feed; `number` is the number of the next event. Does nothing if the feed has
-    /// started.
+    /// Starts the feed. `number` is the number of the first event. Does nothing if the feed has
+    /// already started.
     pub fn start(&self, number: u64) {
         let mut state = self.lock();
         if !state.is_started {
@@ -232,8 +232,8 @@ impl Feed {
         state.first + state.events.len() as u64
     }
 
-    /// Appends an event. If the source is gone, returns the event to its origin, so that it is
-    /// reread.
+    /// Appends an event. If there is no source to read it, settles its debt as returned, so that
+    /// the event is reread.
     pub fn push(&self, event: FeedEvent) {
         let mut state = self.lock();
         if !self.has_reader() {
@@ -251,7 +251,7 @@ impl Feed {
         state.events.len() >= state.limits.events || state.bytes >= state.limits.bytes
     }
 
-    /// Sets the number of events and text bytes above which the sink should pause.
+    /// Sets the number of events and the bytes of text at which the sink should pause.
     pub fn limit(&self, events: usize, bytes: u64) {
         self.lock().limits = Limits { events, bytes };
     }
@@ -278,12 +278,12 @@ impl Feed {
         self.lock().has_input_ended = true;
     }
 
-    /// Returns whether the sink will get no more input.
+    /// Returns whether the sink will get no further input.
     pub fn has_input_ended(&self) -> bool {
         self.lock().has_input_ended
     }
 
-    /// Marks the feed as complete, after the end of the input.
+    /// Marks the feed as complete, after the input has ended.
     pub fn finish(&self) {
         let mut state = self.lock();
         state.is_finished = true;

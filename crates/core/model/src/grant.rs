@@ -1,8 +1,8 @@
 //! The memory grant: the allowance for all data in flight.
 //!
 //! A source takes the bytes of a block and the declared expansion of its chain *before* it reads;
-//! without capacity it does not read. Backpressure works only through this rule. The bytes return
-//! when the last reference to them is dropped.
+//! without capacity, the source does not read. Backpressure works only through this rule. The bytes
+//! return when the last reference to them is dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ pub struct Grant {
     /// The part of `bytes_max` that may be taken now.
     limit: AtomicU64,
     used: AtomicU64,
-    /// Bytes of `used` that are set aside.
+    /// The part of `used` that was set aside with [`Grant::set_aside`].
     aside: AtomicU64,
     wanted: AtomicBool,
     on_available: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -47,8 +47,8 @@ impl Grant {
         self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
     }
 
-    /// Takes `bytes` until the result is dropped, for memory that the grant does not see, such as a
-    /// library's queue. The call never fails: later reads wait until the debt is repaid.
+    /// Takes `bytes` until the result is dropped, for memory that the grant does not control, such
+    /// as a library's queue. The call never fails: later reads wait until the debt is repaid.
     pub fn set_aside(self: &Arc<Self>, bytes: u64) -> Aside {
         self.aside.fetch_add(bytes, Ordering::SeqCst);
         self.used.fetch_add(bytes, Ordering::SeqCst);
@@ -62,23 +62,23 @@ impl Grant {
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 
-    /// Returns the bytes taken now.
+    /// Returns the bytes that are currently taken.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns the whole allowance in bytes.
+    /// Returns the size of the whole allowance in bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Returns the part of the allowance that may be taken now.
+    /// Returns the part of the allowance that may currently be taken.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::SeqCst)
     }
 
-    /// Limits the bytes that may be taken, starting now, to `bytes` of the allowance. Bytes already
-    /// taken stay.
+    /// Limits the bytes that may be taken, starting now, to `bytes` of the allowance. Bytes that
+    /// were already taken are not affected.
     pub fn set_limit(&self, bytes: u64) {
         let limit = bytes.min(self.bytes_max);
         if self.limit.swap(limit, Ordering::SeqCst) < limit {
@@ -91,7 +91,8 @@ impl Grant {
         self.wake();
     }
 
-    /// Tells callers that were refused that there may be capacity.
+    /// Calls the [`Grant::on_available`] function if a request was refused, because there may now
+    /// be capacity.
     fn wake(&self) {
         if self.wanted.swap(false, Ordering::SeqCst)
             && let Some(on_available) = self.on_available.get()
@@ -101,7 +102,7 @@ impl Grant {
     }
 }
 
-/// Bytes taken from a [`Grant`]; dropping it returns them.
+/// Bytes taken from a [`Grant`]. Dropping the permit returns the bytes.
 pub struct Permit {
     grant: Arc<Grant>,
     bytes: u64,
@@ -142,7 +143,7 @@ impl Drop for Permit {
     }
 }
 
-/// Bytes set aside in a [`Grant`]; dropping it returns them.
+/// Bytes set aside in a [`Grant`]. Dropping this value returns the bytes.
 pub struct Aside(Permit);
 
 impl Aside {
@@ -151,7 +152,7 @@ impl Aside {
         self.0.bytes
     }
 
-    /// Changes the bytes set aside to exactly `bytes`.
+    /// Changes the number of bytes set aside to exactly `bytes`.
     pub fn resize(&mut self, bytes: u64) {
         let (grant, before) = (&self.0.grant, self.0.bytes);
         if bytes >= before {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Upper bounds of the buckets in milliseconds; one more bucket counts longer durations.
 const BOUNDS_MS: [u64; 11] = [10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
 
-/// Durations by bucket, updated by every thread without waiting.
+/// Counts durations by bucket. Threads update the counts without waiting.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
@@ -17,7 +17,8 @@ pub struct Histogram {
 /// Values of a [`Histogram`] at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HistogramSnapshot {
-    /// Number of durations up to each bound, and number of all durations; ascending.
+    /// For each bound, the number of durations up to that bound; the last item is the number of all
+    /// durations.
     pub cumulative: Vec<u64>,
     /// Sum of all durations in seconds.
     pub sum_seconds: f64,

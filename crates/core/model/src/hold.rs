@@ -13,8 +13,8 @@ use entry::EntryDebt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One payload's share in the acknowledgement of a segment for one sink, or of a disk buffer entry.
-/// Dropping an unsettled hold abandons the segment or entry.
+/// One payload's share of a debt: of a segment's acknowledgement for one sink, or of a disk buffer
+/// entry. Dropping an unsettled hold abandons the segment or entry.
 pub struct Hold {
     debt: Debt,
     settled: bool,
@@ -48,21 +48,21 @@ impl Hold {
     }
 
     /// Returns whether the record at `offset` in `origin` belongs to the segment. Always true for a
-    /// disk buffer entry, because a payload has only one entry.
+    /// disk buffer entry, because a payload has at most one entry.
     pub fn covers(&self, origin: OriginId, offset: u64) -> bool {
         self.range().is_none_or(|(segment_origin, range)| {
             segment_origin == origin && range.contains(&offset)
         })
     }
 
-    /// Returns whether the ledger has forgotten the debt, or is about to, so that the segment will
+    /// Returns whether the ledger has forgotten the debt, or is about to, so that the segment must
     /// be reread.
     pub fn is_stale(&self) -> bool {
         self.segment().is_some_and(|(ack, sink)| ack.is_stale(sink))
     }
 
-    /// Returns whether a merge transform may count the segment, that is, whether everything before
-    /// the segment is counted.
+    /// Returns whether a merge transform may count the segment, which is the case once everything
+    /// before the segment is counted.
     pub fn is_next(&self) -> bool {
         self.segment().is_none_or(|(ack, sink)| ack.is_next(sink))
     }
@@ -85,14 +85,14 @@ impl Hold {
         }
     }
 
-    /// Adds a trace of the hold's payload, if there is one.
+    /// Attaches the trace of the hold's payload, if there is one.
     pub fn traced(self, traced: Option<Arc<TracedDelivery>>) -> Hold {
         let mut hold = self;
         hold.traced = traced;
         hold
     }
 
-    /// Returns the trace of the payload.
+    /// Returns the trace of the payload, if there is one.
     pub fn trace(&self) -> Option<&Arc<TracedDelivery>> {
         self.traced.as_ref()
     }

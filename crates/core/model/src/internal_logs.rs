@@ -6,16 +6,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Maximum number of records that wait for a source, or for the first source to start reading.
+/// Maximum number of records that may wait for a source, or for the first source to start reading.
 pub const RECORDS_MAX: usize = 1024;
 
-/// Maximum bytes of waiting messages.
+/// Maximum total bytes of the waiting messages.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Record levels, the most severe first.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// Returns the index of a level in [`LEVELS`]; an unknown level sorts after all known levels.
+/// Returns the index of a level in [`LEVELS`]. An unknown level is placed after all known levels.
 fn place(level: &str) -> usize {
     LEVELS.iter().position(|name| *name == level).unwrap_or(LEVELS.len())
 }
@@ -33,7 +33,7 @@ pub struct LogRecord {
     pub message: String,
 }
 
-/// Records that wait for one reader.
+/// Records that are waiting for one reader.
 struct Queue {
     waiting: Mutex<(VecDeque<LogRecord>, usize)>,
     dropped: AtomicU64,
@@ -67,7 +67,7 @@ impl Queue {
         records.push_back(record.clone());
     }
 
-    /// Starts to queue only records up to level index `least`, and removes all other records.
+    /// Limits the queue to records up to level index `least`, and removes all other records.
     fn limit(&self, least: usize) {
         self.least.store(least, Relaxed);
         let (records, bytes) = &mut *self.waiting.lock();
@@ -95,10 +95,10 @@ struct Subscription {
     queue: Weak<Queue>,
 }
 
-/// The readers of log records.
+/// Connects the log to the readers of its records.
 #[derive(Default)]
 struct Hub {
-    /// Whether any reader or early queue takes records.
+    /// Whether there is a reader, or an early queue, that takes records.
     is_read: AtomicBool,
     readers: Mutex<Vec<Subscription>>,
     /// Records from before the first reader; `None` once a reader has taken them or no reader will
@@ -126,7 +126,8 @@ impl InternalLogs {
         self.update();
     }
 
-    /// Passes a record to all readers.
+    /// Passes a record to all readers. `record` creates the record and is not called if there is no
+    /// reader.
     pub fn publish(&self, record: impl FnOnce() -> LogRecord) {
         if !self.0.is_read.load(Relaxed) {
             return;
@@ -175,7 +176,7 @@ pub struct LogReader {
     /// Before the first read, this may be the queue of the source that this reader replaces, with
     /// that source's level.
     queue: Option<Arc<Queue>>,
-    /// Whether the reader has been used.
+    /// Whether the reader has started reading.
     has_begun: bool,
     /// Index of the least severe level that the reader wants.
     least: usize,
@@ -196,7 +197,7 @@ impl LogReader {
         self.queue().dropped.swap(0, Relaxed)
     }
 
-    /// Returns the queue; the first call subscribes it.
+    /// Returns the queue. The first call subscribes the queue to new records.
     fn queue(&mut self) -> Arc<Queue> {
         match &self.queue {
             Some(queue) if self.has_begun => queue.clone(),
@@ -205,7 +206,7 @@ impl LogReader {
     }
 
     fn begin(&mut self) -> Arc<Queue> {
-        // The lock keeps records from being published in the meantime.
+        // Holding the lock keeps records from being published in the meantime.
         let mut readers = self.logs.0.readers.lock();
         let queue = match self.queue.take() {
             Some(queue) => queue,
@@ -242,7 +243,7 @@ mod tests {
         at_level("info", message)
     }
 
-    /// Opens a reader for all levels that starts reading now.
+    /// Opens a reader for all levels, and starts reading immediately.
     fn reader(logs: &InternalLogs) -> LogReader {
         let mut reader = logs.reader("log", "trace");
         reader.begin();

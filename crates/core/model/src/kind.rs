@@ -18,7 +18,7 @@ impl Kind {
     /// Every kind, in data-flow order.
     pub const ALL: [Kind; 3] = [Kind::Source, Kind::Transform, Kind::Sink];
 
-    /// Returns the name in metrics and messages: `source`, `transform`, `sink`.
+    /// Returns the name that metrics and messages use: `source`, `transform` or `sink`.
     pub fn name(self) -> &'static str {
         self.into()
     }

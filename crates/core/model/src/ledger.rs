@@ -1,4 +1,4 @@
-//! A source's ledger: which byte ranges are in flight, and how much each sink has settled.
+//! A source's ledger: which ranges are in flight, and how much each sink has settled.
 //!
 //! For each (origin, sink), the ledger stores the issued ranges that are not settled, in offset
 //! order, and the *checkpoint*: the offset before which everything is settled. A checkpoint never
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The ledger of one source.
+/// Tracks the data that one source has issued, until its sinks have settled it.
 pub struct Ledger {
     state: Mutex<State>,
     on_reread: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -28,7 +28,7 @@ struct State {
     origins: HashMap<OriginId, Accounts>,
     rereads: Vec<Reread>,
     moved: HashSet<OriginId>,
-    /// Checkpoints that moved in origins that are now closed.
+    /// Moved checkpoints of origins that have been closed since the last commit.
     retired: Vec<(OriginId, Vec<(SinkIndex, u64)>)>,
     stopped: bool,
     /// Sinks whose ranges in flight are stale: see [`Ledger::seal`].
@@ -47,7 +47,7 @@ impl State {
     }
 }
 
-/// Accounts for one origin.
+/// The accounts of one origin, one for each sink.
 struct Accounts {
     origin: Arc<Origin>,
     /// Furthest offset known to exist.
@@ -69,7 +69,7 @@ impl Accounts {
     }
 }
 
-/// Ranges in one origin that one sink has not settled.
+/// The account of one sink in one origin: the checkpoint, and the ranges that are not settled.
 struct Account {
     sink: SinkIndex,
     checkpoint: u64,
@@ -94,13 +94,13 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq)]
 enum RangeState {
     Open,
-    /// A merge transform has counted the range, but no snapshot contains the range yet.
+    /// A merge transform has counted the range, but no snapshot contains it yet.
     Taken,
     Settled,
     Abandoned,
 }
 
-/// A range that was sent to sinks.
+/// A range of an origin that was sent to sinks.
 pub(crate) struct Issued {
     origin: OriginId,
     /// The ledger's epoch when the range was issued.
@@ -118,7 +118,7 @@ impl Issued {
     }
 }
 
-/// An abandoned range to reread for one sink, with the same ids.
+/// A range that must be reread for one sink. Its events get the same ids again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reread {
     /// Origin of the range.
@@ -127,16 +127,16 @@ pub struct Reread {
     pub range: Range<u64>,
     /// The sink that is missing the range.
     pub sink: SinkIndex,
-    /// Number of times that the range has been abandoned. At 2 or more, the range travels alone, so
-    /// that it cannot affect other ranges. If abandoned again, the range is halved until the line
-    /// that causes the failure is found.
+    /// Number of times that the range has been abandoned. At 2 or more, the range is sent alone, so
+    /// that it cannot affect other ranges. A range that is then abandoned again is halved, until
+    /// the line that causes the failure is found.
     pub attempt: u8,
 }
 
 /// An open origin and its progress.
 #[derive(Clone, Debug)]
 pub struct OriginProgress {
-    /// The origin, with the origin's status.
+    /// The origin, including its status.
     pub origin: Arc<Origin>,
     /// Furthest offset known to exist.
     pub end: u64,
@@ -144,14 +144,14 @@ pub struct OriginProgress {
     pub checkpoints: Vec<(SinkIndex, u64)>,
 }
 
-/// Offsets, age and bytes of the data in an origin that its sinks have not settled yet.
+/// The data in an origin that its sinks have not settled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owed {
     /// Lowest checkpoint: the offset before which every sink has settled everything.
     pub settled: u64,
     /// When the oldest unsettled range was issued; `None` if nothing is in flight.
     pub oldest: Option<EngineTime>,
-    /// Bytes issued that the slowest sink has not settled.
+    /// Bytes that were issued, and that the slowest sink has not settled.
     pub in_flight: u64,
     /// Whether a checkpoint has moved since the last commit.
     pub moved: bool,
@@ -176,7 +176,7 @@ impl Ledger {
         Arc::new(Ledger { state: Mutex::default(), on_reread: OnceLock::new() })
     }
 
-    /// Registers `f`, which is called when a range is abandoned, so that the source checks
+    /// Registers `f`, which is called whenever a range must be reread, so that the source checks
     /// [`Ledger::take_rereads`].
     pub fn on_reread(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_reread.set(Box::new(f));
@@ -186,7 +186,7 @@ impl Ledger {
         self.state.lock()
     }
 
-    /// Opens an origin with the checkpoints from which it resumes.
+    /// Opens an origin, with the checkpoint from which each sink resumes.
     pub fn open(
         &self,
         origin: &Arc<Origin>,
@@ -221,7 +221,8 @@ impl Ledger {
         totals
     }
 
-    /// Closes a sampling interval for the rates of all origins. Called by one thread only.
+    /// Closes a sampling interval for the rates of all origins. Only one thread may call this
+    /// method.
     pub fn sample(&self, interval: Duration) {
         for accounts in self.lock().origins.values_mut() {
             accounts.origin.state.sample(interval);
@@ -247,7 +248,7 @@ impl Ledger {
         idle
     }
 
-    /// Frees memory that closed origins used.
+    /// Frees the spare memory that closed origins used.
     pub fn shrink(&self) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -255,7 +256,8 @@ impl Ledger {
         state.moved.shrink_to(2 * state.moved.len());
     }
 
-    /// Closes an origin that may be reopened; a checkpoint that moved is still committed.
+    /// Closes an origin that may be reopened; returns whether it was closed. A checkpoint that has
+    /// moved is still committed.
     pub fn retire(&self, origin: OriginId) -> bool {
         let mut state = self.lock();
         let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
@@ -284,7 +286,7 @@ impl Ledger {
         Issued { origin, epoch: state.epoch, range, attempt }
     }
 
-    /// Settles a range for a sink.
+    /// Records a range's outcome for a sink: settles the range, or schedules it to be reread.
     pub(crate) fn settle(&self, issued: &Issued, sink: SinkIndex, outcome: Outcome) {
         let Issued { origin, epoch, ref range, attempt } = *issued;
         let mut state = self.lock();
@@ -314,13 +316,14 @@ impl Ledger {
         std::mem::take(&mut self.lock().rereads)
     }
 
-    /// Stops rereads. After this call, abandoned ranges stay unsettled, and the agent reads them
-    /// after a restart.
+    /// Stops rereads. After this call, ranges that are returned or abandoned stay unsettled, and
+    /// the agent rereads them after a restart.
     pub fn stop(&self) {
         self.lock().stopped = true;
     }
 
-    /// Takes the checkpoints that moved since the last call, as (origin, [(sink, checkpoint)]).
+    /// Takes the checkpoints of all origins in which a checkpoint moved since the last call: for
+    /// each origin, pairs of sink and checkpoint.
     pub fn take_moved(&self) -> Vec<(OriginId, Vec<(SinkIndex, u64)>)> {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
@@ -330,7 +333,8 @@ impl Ledger {
         state.retired.drain(..).chain(moved).collect()
     }
 
-    /// Returns the offset in `origin` before which `sink` has settled everything.
+    /// Returns the offset in `origin` before which `sink` has settled everything; `None` if the
+    /// origin is not open for this sink.
     pub fn checkpoint(&self, origin: OriginId, sink: SinkIndex) -> Option<u64> {
         self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
     }
@@ -361,7 +365,7 @@ impl Ledger {
         })
     }
 
-    /// Returns the progress of `sink`.
+    /// Returns the progress of `sink` across all open origins.
     pub fn progress(&self, sink: SinkIndex) -> Progress {
         let state = self.lock();
         let mut progress = Progress::default();
@@ -410,7 +414,7 @@ impl Account {
         }
     }
 
-    /// Frees the memory for ranges if no range is in flight.
+    /// Frees the memory for ranges if there are none.
     fn release_memory(&mut self) {
         if self.out.is_empty() {
             self.out = VecDeque::new();

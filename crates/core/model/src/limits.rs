@@ -7,31 +7,31 @@ use std::time::Duration;
 /// core's L2 cache.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Maximum number of rows in a batch. Bounds the 12 bytes that each row costs in addition to its
-/// text.
+/// Maximum number of rows in a batch. This bounds the memory for rows, which is 12 bytes per row in
+/// addition to the text.
 pub const BATCH_ROWS_MAX: usize = 16 * 1024;
 
 /// Bytes that a row in a batch costs in addition to its text: a cell (8) and a line start (4).
 pub const ROW_BYTES: usize = 12;
 
-/// Bytes that a waiting payload takes in addition to its text: the payload itself, its debts, and
+/// Bytes that a queued payload takes in addition to its text: the payload itself, its debts, and
 /// the ledger's entry for its range. Measured with one-byte payloads: 420.
 pub const PAYLOAD_BYTES: u64 = 512;
 
-/// Free blocks kept for reuse; additional blocks are returned to the system.
+/// Maximum number of free blocks kept for reuse. Additional blocks are returned to the system.
 pub const FREE_BLOCKS_MAX: usize = 8;
 
-/// Maximum number of sinks per agent, because a [`crate::SinkSet`] is a 64-bit word.
+/// Maximum number of sinks in an agent. A [`crate::SinkSet`] is one 64-bit word.
 pub const SINKS_MAX: usize = 64;
 
 /// Minimum value of `limits.memory`, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
-/// A block is copied before it outlives the worker if less than one part in this many is in use:
-/// less than a quarter.
+/// A block that outlives the worker is copied if less than one part in this many is in use, that
+/// is, less than a quarter.
 pub const COMPACT_BELOW: usize = 4;
 
-// Rows start at 32-bit positions in their block.
+// Rows start at 32-bit positions in a block.
 const _: () = assert!(BLOCK_BYTES <= u32::MAX as usize);
 
 /// Maximum length of the first pause after a failed delivery; later pauses grow with the time since

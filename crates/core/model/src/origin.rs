@@ -19,7 +19,7 @@ const DISORDER_NS: i64 = 1_000_000_000;
 /// ranges in any order, but workers are never this many batches apart.
 const RANGES_MAX: usize = 64;
 
-/// Time constant of the read rate, in seconds.
+/// Time constant of the moving average of the read rate, in seconds.
 const RATE_SECONDS: f64 = 5.0;
 
 /// Id of an origin: random, and stable across renames and restarts (a file's `file_id`).
@@ -87,11 +87,11 @@ pub enum OriginStatus {
     Active = 0,
     /// Known, but cannot be read yet.
     Waiting = 1,
-    /// Read to its end; no more data can arrive.
+    /// Read to its end. No more data can arrive.
     Finished = 2,
-    /// The origin's path no longer exists; read to its end.
+    /// Its path no longer exists. Read to its end.
     Gone = 3,
-    /// Deleted; read to its end.
+    /// Deleted, and read to its end.
     Deleted = 4,
 }
 
@@ -136,7 +136,7 @@ impl HeldBy {
 pub struct OriginState {
     /// Offset up to which the furthest cursor has read, in bytes.
     pub position: AtomicU64,
-    /// Furthest byte known to exist.
+    /// Known size in bytes.
     pub size: AtomicU64,
     /// Bytes read, including rereads.
     pub bytes: AtomicU64,
@@ -201,17 +201,17 @@ impl OriginState {
         self.status.store(status as u8, Relaxed);
     }
 
-    /// Returns how the file is held.
+    /// Returns how the origin's file is held.
     pub fn held_by(&self) -> HeldBy {
         HeldBy::ALL[usize::from(self.held_by.load(Relaxed))]
     }
 
-    /// Sets how the file is held.
+    /// Sets how the origin's file is held.
     pub fn set_held_by(&self, held_by: HeldBy) {
         self.held_by.store(held_by as u8, Relaxed);
     }
 
-    /// Records a read of `bytes`, up to `position` of the furthest cursor.
+    /// Records that `bytes` were read, and that the furthest cursor is now at `position`.
     pub fn read(&self, bytes: u64, position: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.position.fetch_max(position, Relaxed);
@@ -224,8 +224,8 @@ impl OriginState {
         self.newest.load(Relaxed)
     }
 
-    /// Returns the number of events that are more than a second older than the newest event before
-    /// them.
+    /// Returns the number of events that are more than a second older than the newest of the events
+    /// before them.
     pub fn disorder(&self) -> u64 {
         self.disorder.load(Relaxed)
     }
@@ -250,12 +250,12 @@ impl OriginState {
         self.disorder.fetch_add(late, Relaxed);
     }
 
-    /// Returns the bytes read per second, as a moving average.
+    /// Returns the read rate in bytes per second, as a moving average.
     pub fn rate(&self) -> f64 {
         f64::from_bits(self.rate.load(Relaxed))
     }
 
-    /// Closes a sampling interval for the rate. Called by one thread only.
+    /// Closes a sampling interval for the rate. Only one thread may call this method.
     pub fn sample(&self, interval: Duration) {
         let bytes = self.bytes.load(Relaxed);
         let read = bytes.saturating_sub(self.sampled.swap(bytes, Relaxed)) as f64;
@@ -274,7 +274,7 @@ impl OriginState {
         }
     }
 
-    /// Takes the totals and resets them.
+    /// Takes the totals, and resets them to zero.
     pub fn take_totals(&self) -> OriginTotals {
         OriginTotals {
             disorder: self.disorder.swap(0, Relaxed),
@@ -300,7 +300,7 @@ impl OriginState {
 /// Totals for one or more origins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct OriginTotals {
-    /// Events that are more than a second older than the newest event before them.
+    /// Events that are more than a second older than the newest of the events before them.
     #[serde(rename = "disorder_events")]
     pub disorder: u64,
     /// Events whose first line cannot start an event.
@@ -326,19 +326,20 @@ impl std::ops::AddAssign for OriginTotals {
 
 /// The newest time up to the end of each recent range.
 ///
-/// Workers run batches of one origin concurrently, so a later range may arrive first. The times of
-/// a later range say nothing about the order within an earlier range, so a single newest time would
-/// not suffice.
+/// Workers run batches of one origin concurrently, so a later range may arrive first. The times in
+/// a later range do not affect the order within an earlier range, so a single newest time would not
+/// suffice.
 #[derive(Debug, Default)]
 struct Times {
-    /// Ranges by offset; each time is the newest one up to the end of its range.
+    /// Recent ranges in offset order, each with the newest time up to its end.
     ranges: Vec<(Range<u64>, i64)>,
     /// Offset before which ranges are no longer distinguished.
     forgotten: u64,
 }
 
 impl Times {
-    /// Returns the newest time before a range; `None` if the range was seen, or may have been.
+    /// Returns the newest time before a range; `None` if the range has been seen, or might have
+    /// been.
     fn newest_before(&self, range: &Range<u64>) -> Option<i64> {
         let at = self.ranges.partition_point(|(other, _)| other.start <= range.start);
         let Some((before, newest)) = at.checked_sub(1).map(|at| &self.ranges[at]) else {
@@ -347,7 +348,7 @@ impl Times {
         (range.start >= before.end).then_some(*newest)
     }
 
-    /// Keeps only the last range, because no batch of an idle origin is in flight.
+    /// Keeps only the last range, because no batch of an idle origin can be in flight.
     fn compact(&mut self) {
         self.ranges.drain(..self.ranges.len().saturating_sub(1));
         self.ranges.shrink_to_fit();
@@ -378,7 +379,8 @@ impl Unreadable {
         self.reasons.lock().insert(what.into(), reason.into());
     }
 
-    /// Records the reason why a server cannot be read, and the error type that the counters use.
+    /// Records the reason why a server cannot be read, and the type under which the counters count
+    /// the error.
     pub fn note_error(
         &self,
         what: impl Into<String>,
@@ -405,7 +407,7 @@ impl Unreadable {
         self.reasons.lock().clone()
     }
 
-    /// Returns the type of the error that prevents reading from a server.
+    /// Returns the type of the error that prevents reading from a server, if there is one.
     pub fn error_type(&self) -> Option<&'static str> {
         *self.error_type.lock()
     }

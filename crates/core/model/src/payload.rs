@@ -21,13 +21,14 @@ pub struct Payload {
     pub events: u64,
     /// Bytes in all parts.
     pub bytes: u64,
-    /// Metadata that a sink's encoder passes to its lane: where each part goes, where records end.
+    /// Metadata that a sink's encoder passes to its lane, such as the destination of each part and
+    /// the end of each record.
     pub routing: Option<Arc<dyn Routing>>,
-    /// The row of each event; empty if no source reads refused events.
+    /// The origin, id and time of each event; empty if no source reads refused events.
     pub sources: Arc<[RowSource]>,
     /// Events that the encoder refused; the lane passes them on.
     pub refused: Vec<FeedEvent>,
-    /// The permit for the memory of `sources` and `refused`.
+    /// The permit for the memory of `sources` and `refused`, if there are any.
     pub paid: Option<Permit>,
     holds: Vec<Hold>,
 }
@@ -74,7 +75,8 @@ impl Payload {
         self.parts.is_empty() && self.refused.is_empty()
     }
 
-    /// Opens another hold for the segment that contains a record.
+    /// Opens another hold for the segment that contains the record at `offset`, if the payload owes
+    /// that segment.
     pub fn hold_of(&self, origin: &Origin, offset: u64) -> Option<Hold> {
         self.holds.iter().find(|hold| hold.covers(origin.id, offset))?.split()
     }
@@ -89,7 +91,7 @@ impl Payload {
         refused
     }
 
-    /// Adds debts that this payload settles.
+    /// Adds debts for this payload to settle.
     pub fn owe(&mut self, holds: impl IntoIterator<Item = Hold>) {
         self.holds.extend(holds);
     }
@@ -109,7 +111,7 @@ impl Payload {
         })
     }
 
-    /// Appends a payload that will be settled together with this payload.
+    /// Appends another payload, to be settled together with this one.
     pub fn join(&mut self, mut other: Payload) {
         self.parts.append(&mut other.parts);
         self.events += other.events;
@@ -117,7 +119,7 @@ impl Payload {
         self.holds.append(&mut other.holds);
     }
 
-    /// Takes the debts out, to be settled later. The bytes may be dropped before that.
+    /// Takes the debts out of the payload, so that they can be settled after its bytes are dropped.
     pub fn take_holds(&mut self) -> Vec<Hold> {
         std::mem::take(&mut self.holds)
     }
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(checkpoint(&ledger), Some(0), "the original still owes");
     }
 
-    /// After a panic in the chain, the batch is encoded again, in halves.
+    /// After a panic in the chain, the batch is re-encoded in halves.
     #[test]
     fn a_payload_that_the_chain_discards_abandons_nothing() {
         let ledger = Ledger::new();

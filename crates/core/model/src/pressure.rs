@@ -1,4 +1,4 @@
-//! Memory pressure: how close the process is to its memory limit.
+//! Memory pressure: how close the process is to its memory limit, as a level.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ impl Pressure {
 }
 
 /// The memory pressure of the process. The governor sets the pressure; components that keep state
-/// check it before they keep more.
+/// check the pressure before they keep more.
 #[derive(Debug)]
 pub struct MemoryPressure {
     level: AtomicU8,
@@ -62,10 +62,9 @@ impl MemoryPressure {
         self.level() == Pressure::High
     }
 
-    /// Returns whether components may keep more data that they do not release early, such as
-    /// series. This is the case if the pressure is not high, the runtimes have room for their
-    /// maximum, and the expected bytes have not exceeded the limit set at the governor's last
-    /// check.
+    /// Returns whether components may keep more long-lived data, such as series. This is the case
+    /// if the pressure is not high, the runtimes have room for their maximum, and the expected
+    /// bytes are below the limit set at the governor's last check.
     pub fn may_grow(&self) -> bool {
         !self.is_high()
             && !self.is_full.load(Ordering::Relaxed)
@@ -83,7 +82,7 @@ impl MemoryPressure {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that components will need for the data they already keep.
+    /// Returns the bytes that components are expected to need for the data they already keep.
     pub fn expected_bytes(&self) -> u64 {
         self.expected_bytes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Results of a merge transform, from the end of their window until every sink has them.
+//! Results of a merge transform, from the end of their window until every sink has settled them.
 
 use crate::feed::{Feed, FeedEvent};
 use crate::sink::LaneCx;
@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The results that at least one sink has not settled. Every snapshot of the transform contains
-/// them. A result goes to the feed once the first snapshot with it is committed. Before that
-/// commit, a crash would undo the end of the window, and the window would end with another result.
+/// them. A result is passed to the feed once a snapshot that contains it is committed. A crash
+/// before that commit would undo the end of the window, and the window could then end with another
+/// result.
 pub struct Results<T> {
     feed: Arc<Feed>,
     is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -22,10 +23,11 @@ pub struct Results<T> {
 
 impl<T> Results<T> {
     /// Restores the results in a committed snapshot, where `first` is the number of the first
-    /// result, and starts the feed. Without a snapshot, `list` is empty.
+    /// result, and starts the feed. If there is no snapshot, `list` is empty.
     pub fn open(cx: &LaneCx, list: VecDeque<T>, first: u64) -> Results<T> {
         let number_min = cx.feed.number_min();
-        // With an older snapshot or none, these numbers were already used for other results.
+        // If the snapshot is outdated or missing, these numbers were already used for other
+        // results.
         let is_outdated = first + (list.len() as u64) < number_min;
         let first = if is_outdated { number_min } else { first };
         cx.feed.start(first);
@@ -79,13 +81,13 @@ impl<T> Results<T> {
         self.saved = self.next();
     }
 
-    /// Returns whether some results are in no snapshot yet.
+    /// Returns whether any results are in no snapshot yet.
     pub fn are_unsaved(&self) -> bool {
         self.saved < self.next()
     }
 
-    /// Passes the results of committed snapshots to the feed; returns whether the feed then has all
-    /// results.
+    /// Passes the results in committed snapshots to the feed; returns whether the feed then
+    /// contains all results.
     pub fn pass_on(&mut self, event: impl Fn(u64, &T) -> FeedEvent) -> bool {
         if self.passed < self.saved && (self.is_committed)() {
             for number in self.passed.max(self.first)..self.saved {

@@ -1,10 +1,10 @@
-//! Routings: an encoder's information for its lane about a payload, in a form that can be written
-//! to disk.
+//! Routings: information about a payload that an encoder passes to its lane, and that can be
+//! written to disk.
 
 use std::any::Any;
 
-/// Metadata about a payload that a sink's encoder passes to its lane: where each part goes, where
-/// records end.
+/// Metadata about a payload that a sink's encoder passes to its lane, such as the destination of
+/// each part and the end of each record.
 pub trait Routing: Any + Send + Sync {
     /// Appends the bytes from which [`Sink::read_routing`](crate::Sink::read_routing) recreates the
     /// routing, possibly in another process.

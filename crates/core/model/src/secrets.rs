@@ -2,9 +2,9 @@
 //! API, its metrics, and quoted responses from endpoints.
 //!
 //! One list serves the whole process, because an error passes through many components before it is
-//! shown. A value stays in the list after a reload, because it may still be valid, and an error
-//! that contains it may be shown later. Values that change often, such as tokens in files, never
-//! displace the configuration's values.
+//! shown. A value stays in the list after a reload, because the value may still be valid, and an
+//! error that contains it may be shown later. Values that change often, such as tokens in files,
+//! never displace the configuration's values.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use parking_lot::RwLock;
@@ -20,24 +20,26 @@ pub const MASK: &str = "REDACTED";
 /// Minimum bytes of a value that is masked everywhere. Shorter values occur in ordinary text.
 const EVERYWHERE_BYTES_MIN: usize = 6;
 
-/// Minimum bytes of a value that is masked in an endpoint's response. There the value may be an
+/// Minimum bytes of a value that is masked in an endpoint's response, even if the value is an
 /// ordinary word.
 const ANSWER_BYTES_MIN: usize = 4;
 
-/// Maximum bytes of a value to search for. If a value is longer, only its first bytes are masked.
+/// Maximum bytes of a value that are searched for. Of a longer value, only the first bytes are
+/// masked.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// Maximum total bytes for all values of one kind. Beyond this limit, the oldest values are
 /// forgotten.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 
-/// Minimum bytes of a line that is searched for separately, if a value has several lines.
+/// Minimum bytes of a line that is searched for separately. This applies to values with several
+/// lines.
 const LINE_BYTES_MIN: usize = 12;
 
 /// Maximum number of characters in an ordinary word or number. A longer one is a generated secret.
 const ORDINARY_CHARS_MAX: usize = 15;
 
-/// The list for the whole process.
+/// The secrets of the whole process.
 static SECRETS: RwLock<Secrets> = RwLock::new(Secrets::new());
 
 /// The place where a secret comes from.
@@ -75,8 +77,8 @@ pub fn mask_answer(text: &str) -> Cow<'_, str> {
     masker.map_or(Cow::Borrowed(text), |masker| masker.mask(text))
 }
 
-/// Returns whether a value is searched for in all text that leaves the agent. Short values,
-/// ordinary words and numbers are not, because they occur in any text.
+/// Returns whether a value is masked in all text that leaves the agent. Short values, ordinary
+/// words and numbers are not, because they occur in any text.
 pub fn is_searched(value: &str) -> bool {
     value.len() >= EVERYWHERE_BYTES_MIN && !is_ordinary(value)
 }
@@ -175,7 +177,7 @@ impl Masker {
         if forms.is_empty() {
             return None;
         }
-        // The builder's limits are far above the limits of the values.
+        // The values stay far below the builder's limits, so this does not fail.
         let built = AhoCorasick::builder().match_kind(MatchKind::Standard).build(forms);
         built.ok().map(|finder| Arc::new(Masker(finder)))
     }
@@ -196,7 +198,7 @@ impl Masker {
         Cow::Owned(masked)
     }
 
-    /// Returns the ranges of the values found, ascending; overlapping ranges are merged.
+    /// Returns the ranges of the values that were found, in order. Overlapping ranges are merged.
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         let found = self.0.find_overlapping_iter(text).map(|found| found.range());
         let mut found: Vec<Range<usize>> = found.collect();

@@ -32,8 +32,8 @@ pub trait Sink: Send + Sync {
     /// at most `rows` rows.
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
 
-    /// Returns the name of the payload format, such as `kafka/1`. A sink's lanes can deliver all
-    /// payloads with the same format, even if other options have changed.
+    /// Returns the name of the payload format, such as `kafka/1`. A sink's lanes can deliver any
+    /// payload in this format, even if the sink's options have changed since.
     ///
     /// The name must change with every change that would make an old payload undeliverable or wrong
     /// for the lane (request framing, routing format). It does not depend on the codec for single
@@ -46,9 +46,9 @@ pub trait Sink: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a routing. The bytes passed a checksum, so an error
-    /// means another version or a bug. The lane may rely on a returned routing, whatever the bytes
-    /// are.
+    /// Returns an error if the bytes are not a valid routing. The bytes have passed a checksum, so
+    /// an error means that another version wrote them, or a bug. The implementation must validate
+    /// the routing, because the lane relies on it.
     fn read_routing(
         &self,
         _bytes: &[u8],
@@ -57,8 +57,8 @@ pub trait Sink: Send + Sync {
         Err(RoutingError("payloads of this sink have no metadata"))
     }
 
-    /// Returns the minimum bytes that all lanes together need in addition to payloads, such as for
-    /// compressors. The lanes get [`LaneCx::state_bytes`], which is at least this number.
+    /// Returns the minimum bytes that all lanes together need in addition to payloads, for example
+    /// for compressors. [`LaneCx::state_bytes`] is at least this number.
     fn state_bytes_min(&self) -> u64 {
         0
     }
@@ -81,7 +81,7 @@ pub trait Sink: Send + Sync {
     fn close(&self) {}
 }
 
-/// Encodes batches into payloads. May keep buffers, but no events.
+/// Encodes batches into payloads. An encoder may keep buffers between calls, but no events.
 pub trait Encoder: Send {
     /// Appends the selected rows of `batch` to `payload`. If the payload stays empty, its events
     /// are treated as delivered.
@@ -95,9 +95,9 @@ pub trait Encoder: Send {
 
 /// Resources that the engine passes to an encoder.
 pub struct EncodeCx<'a> {
-    /// Source of buffers.
+    /// Provides buffers for encoded events.
     pub pool: &'a Arc<BlockPool>,
-    /// The declared expansion of the batch, from which buffers are taken.
+    /// The permit for the batch's declared expansion, which also pays for the encoded buffers.
     pub permit: &'a mut Permit,
     /// The sink's counters.
     pub counters: &'a Counters,
@@ -120,17 +120,18 @@ pub struct LaneCx {
     pub sink: Arc<str>,
     /// Index of the lane.
     pub lane: usize,
-    /// The last result of [`Lane::sync`] before the restart.
+    /// The state that the lane saved before the restart, from [`Lane::sync`] or `keep`.
     pub state: Option<Vec<u8>>,
     /// The sink's counters.
     pub counters: Arc<Counters>,
-    /// Bytes that all lanes of the sink may use in addition to payloads, such as for compressors.
+    /// Bytes that all lanes of the sink may use in addition to payloads, for example for
+    /// compressors.
     pub state_bytes: u64,
     /// Saves a state immediately; the state is durable on return. Needed for information that must
     /// be saved before the first write. The call commits all checkpoints settled before it.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
     /// Whether the last result of [`Lane::sync`] is committed, with the checkpoints of the events
-    /// it contains. Until then, a crash loses the result.
+    /// it contains. Until then, a crash would lose that result.
     pub is_committed: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Reads both clocks.
     pub now: Arc<dyn Fn() -> Now + Send + Sync>,
@@ -142,7 +143,7 @@ pub struct LaneCx {
     pub feed: Arc<Feed>,
     /// The memory pressure of the process.
     pub pressure: Arc<MemoryPressure>,
-    /// Whether the lane's inputs wait.
+    /// Shows whether the lane's inputs are waiting.
     pub backpressure: Arc<Backpressure>,
 }
 
@@ -188,7 +189,8 @@ pub struct Settled {
     pub refused: u64,
 }
 
-/// An event that the endpoint refused. A lane returns these only if [`Feed::keeps_refused`].
+/// An event that the endpoint refused. A lane returns refused events only if
+/// [`Feed::keeps_refused`] is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Index of the event's payload among the payloads that were [`Delivery::Sent`], counted from 0
@@ -196,7 +198,7 @@ pub struct Refused {
     pub payload: u64,
     /// Index of the event in that payload.
     pub event: u32,
-    /// Reason for the refusal, for people and for filters.
+    /// Reason for the refusal, for people and for filters to read.
     pub reason: String,
     /// The event as it was encoded.
     pub record: Bytes,
@@ -231,10 +233,11 @@ pub trait Lane: Send {
     fn flush(&mut self) {}
 
     /// Allows the next attempt immediately, and resets the backoff, because shutdown has little
-    /// time. A pause that the endpoint asked for remains.
+    /// time. A pause that the endpoint asked for stays in effect.
     fn end_pauses(&mut self) {}
 
-    /// Makes all accepted events durable, and returns the state to save with the checkpoints.
+    /// Makes all accepted events durable, and returns the state to save with the checkpoints, if
+    /// any.
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
         Box::pin(async { Ok(None) })
     }
@@ -245,21 +248,21 @@ pub trait Lane: Send {
         Vec::new()
     }
 
-    /// Returns the events that were refused since the last call. The engine calls this before
-    /// [`Lane::settled`] returns their payloads.
+    /// Returns the events that were refused since the last call. The engine calls this method
+    /// before [`Lane::settled`], so that it has the events before their payloads count as settled.
     fn refused(&mut self) -> Vec<Refused> {
         Vec::new()
     }
 
-    /// Does work that is due by time alone; returns the time until the next call, if one is needed.
-    /// Called whenever the lane has nothing to deliver. Never waits.
+    /// Does work that is due at a certain time; returns the time until the next call, if one is
+    /// needed. Called whenever the lane has nothing to deliver. Never waits.
     fn tick(&mut self) -> Option<Duration> {
         None
     }
 
-    /// Waits until [`Lane::settled`] has outcomes. An error gives the reason why there is no
-    /// progress; the lane keeps retrying. Called only while a payload is in flight. The future may
-    /// be dropped at any `await`, and the method called again.
+    /// Waits until [`Lane::settled`] has outcomes. An error states why there is no progress; the
+    /// lane keeps retrying. Called only while a payload is in flight. The future may be dropped at
+    /// any `await`, and the method called again.
     fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(std::future::pending())
     }

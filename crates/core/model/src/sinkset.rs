@@ -33,7 +33,7 @@ impl fmt::Debug for SinkIndex {
     }
 }
 
-/// Sinks, identified by index.
+/// A set of sinks, identified by their indices.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct SinkSet(u64);
 

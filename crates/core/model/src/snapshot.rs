@@ -1,8 +1,7 @@
 //! The state of the engine at one moment: the data behind `/metrics`, the API and the log.
 //!
-//! The snapshot is plain data without behavior. The engine fills it; the console and the program
-//! show it. The parts of the agent outside the engine have sections in the console's
-//! `AgentSnapshot`.
+//! The snapshot is plain data. The engine fills it; the console and the program show it. The parts
+//! of the agent outside the engine have sections in the console's `AgentSnapshot`.
 
 mod file;
 mod task;
@@ -14,7 +13,8 @@ use crate::{CountersSnapshot, OriginTotals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Key for a source's wait for the memory grant. Component ids never begin with a dot.
+/// Key under which a source's wait for the memory grant is counted. Component ids never begin with
+/// a dot.
 pub const WAITS_FOR_MEMORY: &str = ".memory";
 
 /// The state of the whole engine.
@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub checkpoints: CheckpointSnapshot,
 }
 
-/// Memory that the process uses, and its limits.
+/// The memory that the process uses, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MemorySnapshot {
     /// `limits.memory` in bytes.
@@ -51,7 +51,7 @@ pub struct MemorySnapshot {
     pub high_seconds: f64,
     /// Bytes of the memory grant in use.
     pub granted_bytes: u64,
-    /// Bytes of the memory grant that may be used now.
+    /// Bytes of the memory grant that may currently be used.
     pub grant_limit_bytes: u64,
     /// Total bytes of the memory grant.
     pub grant_bytes_max: u64,
@@ -96,7 +96,7 @@ pub struct ComponentSnapshot {
     /// Limit that currently prevents a source from reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBackSnapshot>,
-    /// Number of batches that wait for a serial or offload transform.
+    /// Number of batches that are waiting for a serial or offload transform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_batches: Option<u64>,
     /// Seconds that a transform or sink has been without capacity.
@@ -108,7 +108,7 @@ pub struct ComponentSnapshot {
     /// Failure that prevents a sink from delivering; `None` once a payload is delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureSnapshot>,
-    /// Bytes that wait for delivery by a sink.
+    /// Bytes that are queued for a sink, or being delivered by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
     /// Contents of a sink's disk buffer.
@@ -130,18 +130,18 @@ pub struct ComponentSnapshot {
     /// if no log time is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_delay_seconds: Option<f64>,
-    /// A source's open files. There may be thousands, so they are requested separately.
+    /// A source's open files. There may be thousands of files, so they are requested separately.
     #[serde(skip)]
     pub files: Vec<FileSnapshot>,
-    /// A transform's tasks. There may be thousands, so they are requested separately.
+    /// A transform's tasks. There may be thousands of tasks, so they are requested separately.
     #[serde(skip)]
     pub tasks: Vec<TaskSnapshot>,
 }
 
-/// A source's wait that has not ended.
+/// A source's current wait because of a limit.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HeldBackSnapshot {
-    /// Cause of the wait, a key of `wait_seconds`. The time is added there when the wait ends.
+    /// Cause of the wait, as a key of `wait_seconds`. The wait is added to that total when it ends.
     pub limit: &'static str,
     /// Seconds since the wait began.
     pub seconds: f64,
@@ -167,18 +167,18 @@ pub struct FailureSnapshot {
 /// The disk buffer of a sink.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DiskBufferSnapshot {
-    /// Bytes of the buffer's files.
+    /// Total size of the buffer's files in bytes.
     pub bytes: u64,
     /// Maximum bytes that the files may take.
     pub bytes_max: u64,
-    /// Entries on disk that have not been sent yet.
+    /// Entries on disk that have not been delivered yet.
     pub entries: u64,
     /// Events in these entries.
     pub events: u64,
     /// Age of the oldest entry in seconds; 0 if there are no entries.
     pub oldest_seconds: f64,
-    /// Seconds until the buffer is full at the rate of the last minute; `None` while it does not
-    /// grow.
+    /// Seconds until the buffer is full if it keeps growing at the rate of the last minute; `None`
+    /// while it is not growing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<f64>,
     /// Entries that could not be read, since the start.
@@ -188,7 +188,7 @@ pub struct DiskBufferSnapshot {
     pub error: Option<String>,
 }
 
-/// How far a sink is behind with the events from a source.
+/// How far a sink is behind the end of a source's data.
 #[derive(Clone, Debug, Serialize)]
 pub struct SinkProgress {
     /// The sink's id.
@@ -271,8 +271,8 @@ impl Snapshot {
         self.components.iter().flat_map(texts).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the list of sinks that still have data to deliver, with the reasons why they make no
-    /// progress.
+    /// Returns the list of sinks that still have data to deliver or are failing, with the reasons
+    /// why they are making no progress.
     pub fn undelivered_list(&self) -> String {
         let undelivered = |c: &ComponentSnapshot| {
             let why = c.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
@@ -283,7 +283,7 @@ impl Snapshot {
         sinks.filter_map(undelivered).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the number of times that sources failed to read.
+    /// Returns the number of read errors of all sources.
     pub fn unread(&self) -> u64 {
         let sources = self.components.iter().filter(|c| c.kind == "source");
         let errors = sources.flat_map(|c| &c.counters.errors);

@@ -22,42 +22,42 @@ use std::time::{Duration, Instant};
 ///
 /// One worker thread at a time polls the source and runs the chain on the batch while it is in
 /// cache; meanwhile, another worker may poll the next batch. The order of the returned batches is
-/// the order of the source's tickets. A poll must be short: it reads the available data and never
+/// the order of the source's tickets. A poll must be short. It reads the available data and never
 /// waits.
 pub trait Source: Send {
     /// Returns the next batch, or the time of the next poll.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
 
-    /// Replaces the sinks, given with their ids, because of a reload. The next poll is the first to
-    /// use the new sinks. Remaining sinks keep their index and id; the ledger has forgotten the
-    /// removed sinks. A source that can read data twice gives each new sink a cursor and an account
-    /// in the ledger. Other sources do nothing, and a new sink gets only the data read after the
-    /// change.
+    /// Replaces the source's sinks, given as indices and ids, after a reload. The next poll is the
+    /// first to use the new sinks. Remaining sinks keep their index and id; the ledger has
+    /// forgotten the removed sinks. A source that can read data twice gives each new sink a cursor
+    /// and an account in the ledger. Other sources do nothing, and a new sink gets only the data
+    /// read after the change.
     fn set_sinks(&mut self, _: &[(SinkIndex, String)]) {}
 
-    /// Stops reading, because the agent stops (`for_good`), or a reload removes or replaces the
-    /// source. Returns whether the source still keeps data back. If so, the source is polled until
-    /// it has ended.
+    /// Stops reading, because the agent is stopping (`for_good`), or because a reload removes or
+    /// replaces the source. Returns whether the source still keeps data back. If so, the source is
+    /// polled until it has ended.
     fn close(&mut self, _for_good: bool) -> bool {
         false
     }
 
-    /// Returns whether data arrives even if the source is not polled. If so, delaying its polls
+    /// Returns whether data arrives even if the source is not polled. If so, delaying the polls
     /// saves nothing.
     fn is_live(&self) -> bool {
         false
     }
 
-    /// Returns whether data that is not read now can be read later without loss. If so, each sink
-    /// queues only the data that it will deliver soon, so that a quiet origin does not wait behind
-    /// a busy one.
+    /// Returns whether the source can leave data unread and read it later without loss. If so, each
+    /// sink queues only the data that it will deliver soon, so that a quiet origin does not wait
+    /// behind a busy one.
     fn can_wait(&self) -> bool {
         false
     }
 
     /// Returns whether a disk buffer takes the source's data when a sink's queue is full.
-    /// Otherwise, the data waits in the source. A source whose data can wait uses
-    /// [`SourceCx::overflow`] to choose the data that it reads for disk buffers.
+    /// Otherwise, the data waits in the source. A source that overflows although its data can wait
+    /// uses [`SourceCx::overflow`] to choose the data to read for disk buffers.
     fn overflows(&self) -> bool {
         !self.can_wait()
     }
@@ -68,18 +68,19 @@ pub trait Source: Send {
         self.can_wait()
     }
 
-    /// Continues after [`Source::close`], because the reload was refused.
+    /// Continues after [`Source::close`], because the reload failed.
     fn reopen(&mut self) {}
 
     /// Makes durable, before `deadline`, the data that the sinks have not settled and that the
     /// agent could not reread after a restart. Called when the source is no longer polled, because
-    /// the agent stops or a reload removes the source, while sinks still deliver. The call may
-    /// block. If the reload is refused, the source is polled again.
+    /// the agent is stopping or a reload removes the source, while sinks are still delivering. The
+    /// call may block. If the reload fails, the source is polled again.
     fn hold(&mut self, _deadline: Instant) {}
 
     /// Returns the unsettled remainder, counts the part of it that is lost, and releases data that
-    /// no longer needs to be held. Called once, after the last commit of checkpoints. `None` if the
-    /// source cannot read data twice, so all data that its sinks have not settled is lost.
+    /// no longer needs to be held. Called once, after the last commit of checkpoints. Returns
+    /// `None` if the source cannot read data twice. In that case, all data that its sinks have not
+    /// settled is lost.
     fn leave(&mut self) -> Option<Leftover> {
         None
     }
@@ -94,14 +95,14 @@ pub struct Leftover {
     pub lost: Remainder,
 }
 
-/// A number of files, bytes and events.
+/// An amount of data, as a number of files, bytes and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remainder {
     /// Number of files.
     pub files: u64,
     /// Bytes in these files.
     pub bytes: u64,
-    /// Events in these bytes, where counted.
+    /// Events in these bytes, if they were counted.
     pub events: u64,
 }
 
@@ -135,7 +136,7 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 pub struct SourceOpen {
     /// Properties that this source's events share.
     pub info: Arc<SourceInfo>,
-    /// Sinks of the source, with their ids.
+    /// The source's sinks: indices and ids.
     pub sinks: Vec<(SinkIndex, String)>,
     /// State saved before the restart.
     pub store: Arc<dyn OriginStore>,
@@ -147,7 +148,7 @@ pub struct SourceOpen {
     pub counters: Arc<Counters>,
     /// Collects reports about paths and servers that cannot be read.
     pub unreadable: Arc<Unreadable>,
-    /// Wakes the source.
+    /// Wakes the source, so that it is polled soon.
     pub wake: Wake,
     /// The agent's internal metrics.
     pub internal_metrics: InternalMetrics,
@@ -178,14 +179,14 @@ pub struct SourceCx<'a> {
     pub now: Now,
     /// Properties that this source's events share.
     pub info: &'a Arc<SourceInfo>,
-    /// The sinks of this source.
+    /// All sinks of this source.
     pub sinks: SinkSet,
     /// The sinks with capacity for more data.
     pub ready: SinkSet,
     /// Sinks that have lacked capacity for so long that the other sinks continue without them.
     pub blocked: SinkSet,
-    /// Sinks whose disk buffers have capacity for data from a source that [`Source::overflows`]
-    /// although its data could wait.
+    /// Sinks whose disk buffers have capacity for this source. Only set if the source
+    /// [`Source::overflows`] although its data could wait.
     pub overflow: SinkSet,
     /// Ledger of the source.
     pub ledger: &'a Arc<Ledger>,
@@ -197,15 +198,15 @@ pub struct SourceCx<'a> {
     pub has_input_ended: bool,
     /// The memory allowance.
     pub grant: &'a Arc<Grant>,
-    /// Source of blocks.
+    /// Provides blocks to read into.
     pub pool: &'a Arc<BlockPool>,
     /// Maximum bytes that the chain produces for one block, as declared by its sinks.
     pub expansion: u64,
 }
 
 impl SourceCx<'_> {
-    /// Takes a block of at least `bytes` bytes, and the permit for its chain, if the grant has
-    /// capacity.
+    /// Takes a block of at least `bytes` bytes, and the permit for its chain. Returns `None` if the
+    /// grant has no capacity.
     pub fn block(&self, bytes: usize) -> Option<(Block, Permit)> {
         let bytes = bytes.max(BLOCK_BYTES);
         let mut permit = self.grant.try_take(bytes as u64 + self.expansion)?;

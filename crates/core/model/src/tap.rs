@@ -20,8 +20,8 @@ pub const EVENTS_PER_SECOND: f64 = 1000.0;
 /// Maximum bytes that a tap copies per second.
 pub const BYTES_PER_SECOND: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// Number of events that must accrue before a tap with a used-up allowance copies again. A few
-/// larger samples cost less than many samples of one event, each of which wakes the client.
+/// Number of events that must accrue before a tap that has used up its allowance copies again. A
+/// few larger samples cost less than many samples of one event, each of which wakes the client.
 const EVENTS_SAVED: f64 = 50.0;
 
 /// Maximum number of events that a tap copies from one batch, so that no batch takes a long time.
@@ -42,7 +42,7 @@ pub struct TapPoint {
     /// Whether traces begin at this point.
     is_traced: AtomicBool,
     tracers: RwLock<Vec<Arc<Tracer>>>,
-    /// Number of batches offered to tracers, which selects the tracer to try first.
+    /// Number of batches offered to tracers. It selects the tracer that is tried first.
     offered: AtomicUsize,
 }
 
@@ -63,12 +63,12 @@ struct Tracer {
     listener: Arc<dyn TraceListener>,
 }
 
-/// Events and bytes that a tap may copy now.
+/// The events and bytes that a tap may currently copy.
 struct Allowance {
     events: f64,
     bytes: f64,
     at: Instant,
-    /// Whether the allowance was used up and now accrues to [`EVENTS_SAVED`].
+    /// Whether the allowance was used up, and must first accrue to [`EVENTS_SAVED`].
     is_saving: bool,
 }
 
@@ -91,7 +91,7 @@ impl Allowance {
     fn take(&mut self, events: usize, bytes: usize) {
         self.events -= events as f64;
         self.bytes -= bytes as f64;
-        // The remaining allowance does not suffice for another such copy.
+        // The remaining allowance is too small for another copy of this size.
         self.is_saving |= self.events < (events as f64).clamp(1.0, EVENTS_SAVED);
     }
 }
@@ -107,12 +107,12 @@ impl TapPoint {
 
     #[cold]
     fn offer_to_taps(&self, output: usize, batch: &Batch) {
-        // A worker does not wait, so a tap that is being added misses this batch.
+        // A worker does not wait for the lock, so a tap that is being added misses this batch.
         let Some(taps) = self.taps.try_read() else { return };
         taps.iter().filter(|tap| tap.output == output).for_each(|tap| tap.offer(batch));
     }
 
-    /// Returns the trace of a batch that a source issues, if a tracer wants one.
+    /// Returns the trace of a batch that a source issues, or `None` if no tracer wants one.
     #[inline]
     pub fn trace(&self, source: &Arc<str>, batch: &Batch, now_ns: i64) -> Option<Arc<Trace>> {
         self.is_traced.load(Ordering::Relaxed).then(|| self.begin_trace(source, batch, now_ns))?
@@ -142,7 +142,7 @@ impl TapPoint {
 impl Tracer {
     fn begin(&self, source: &Arc<str>, batch: &Batch, now_ns: i64) -> Option<Arc<Trace>> {
         let events = batch.events();
-        // The lock fails while another worker begins a trace.
+        // The lock is taken while another worker begins a trace.
         let mut allowance = self.allowance.try_lock()?;
         let few = allowance.refill(Instant::now()).min(events).min(TRACED_ROWS_MAX);
         if few == 0 {
@@ -162,7 +162,7 @@ impl Tap {
     fn offer(&self, batch: &Batch) {
         let events = batch.events();
         self.passed.fetch_add(events as u64, Ordering::Relaxed);
-        // The lock fails while another worker copies a batch.
+        // The lock is taken while another worker copies a batch.
         let Some(mut allowance) = self.allowance.try_lock() else { return };
         let few = allowance.refill(Instant::now()).min(events);
         if few == 0 {
@@ -194,7 +194,7 @@ fn evenly(batch: &Batch, few: usize, events: usize) -> Vec<usize> {
     rows
 }
 
-/// All points in a topology, by component. Clones share the points.
+/// All tap points in a topology, by component. Clones share the points.
 #[derive(Clone, Default)]
 pub struct Taps(Arc<Mutex<Points>>);
 
@@ -246,7 +246,7 @@ impl Taps {
     }
 }
 
-/// Tracers at several sources; they stop when this value is dropped.
+/// Tracers at several sources. They stop when this value is dropped.
 pub struct Tracing(Vec<(Arc<TapPoint>, Arc<Tracer>)>);
 
 impl Drop for Tracing {

@@ -62,7 +62,7 @@ impl fmt::Debug for EngineTime {
 pub struct Now {
     /// Monotonic time, for deadlines and intervals.
     pub since_start: EngineTime,
-    /// Wall clock in nanoseconds since 1970, for event timestamps. It may jump.
+    /// Wall clock in nanoseconds since 1970, for event timestamps. The wall clock may jump.
     pub unix_ns: i64,
 }
 

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 /// Maximum number of events in a batch that a trace can follow: one bit each in [`Rows`].
 pub const TRACED_ROWS_MAX: usize = 50;
 
-/// Maximum number of stages in a trace. A batch that panics is halved repeatedly.
+/// Maximum number of stages in a trace. A batch that causes a panic is halved repeatedly, which
+/// adds stages.
 const STAGES_MAX: usize = 200;
 
-/// A set of events in a trace.
+/// A set of traced events, as a bitmap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows(u64);
 
@@ -65,10 +66,10 @@ impl Rows {
     }
 }
 
-/// Traced events in a batch: row and event.
+/// Traced events in a batch, as pairs of row and event index.
 type TracedRows = [(usize, usize)];
 
-/// Point where a trace copies the events in their state at that point.
+/// The point at which a trace copies the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplePoint {
     /// The side of the component.
@@ -85,7 +86,7 @@ pub trait TraceListener: Send + Sync {
     /// for another trace; never waits.
     fn room(&self) -> Option<Arc<AtomicUsize>>;
 
-    /// Takes a trace that begins, if there still is room; never waits.
+    /// Takes a trace that is beginning, if there is still room; never waits.
     fn begin(&self, trace: &Arc<Trace>);
 }
 
@@ -97,11 +98,11 @@ pub struct Stage {
     /// Times at which the batch entered and left the component, measured from the start of the
     /// trace. For a sink, the times of its encoder.
     pub times: (Duration, Duration),
-    /// Events that entered.
+    /// Number of events that entered.
     pub events: usize,
-    /// Traced events that entered.
+    /// The traced events that entered.
     pub input: Rows,
-    /// Traced events that left, by output.
+    /// The traced events that left through each output.
     pub outputs: Vec<(usize, Rows)>,
     /// Result of the stage.
     pub kind: StageKind,
@@ -112,8 +113,8 @@ pub struct Stage {
 pub enum StageKind {
     /// A transform ran.
     Transform,
-    /// The component did not get the events. The sinks after it get the events from another batch,
-    /// because they had no capacity, or already have the events.
+    /// The component did not get the events. Sinks downstream of it either had no capacity and get
+    /// the events from a later batch, or already have the events.
     Skipped,
     /// The sink's encoder produced nothing for the events.
     NotSent,
@@ -126,7 +127,7 @@ pub enum StageKind {
 pub struct DeliveryStage {
     /// Time at which the lane first received the batch.
     pub sent: Option<Duration>,
-    /// Number of the sink's failed attempts in the meantime.
+    /// Number of the sink's failed attempts while the batch was waiting for its settlement.
     pub failures: u32,
     /// Error of the last failed attempt.
     pub error: Option<String>,
@@ -138,7 +139,7 @@ pub struct DeliveryStage {
     pub settled: Option<(Duration, Outcome)>,
 }
 
-/// The path of one batch through the topology. The trace is complete when no other reference to it
+/// The path of one batch through the topology. The trace is complete once only one reference to it
 /// remains.
 pub struct Trace {
     /// Id of the source.
@@ -151,20 +152,20 @@ pub struct Trace {
     /// Number of events in the batch.
     pub events: usize,
     begun: Instant,
-    /// The traced events, as ids and rows.
+    /// The traced events: the id of each event, and its row in the source's batch.
     traced: Vec<(EventId, usize)>,
     point: SamplePoint,
     progress: Mutex<Progress>,
 }
 
-/// The recorded part of a trace.
+/// The part of a trace that has been recorded so far.
 #[derive(Default)]
 pub struct Progress {
     /// The stages so far, in the order in which they ended.
     pub stages: Vec<Stage>,
-    /// The copied events with their numbers, if they have reached the sample point.
+    /// The copied events and their indices in the trace; `None` until they reach the sample point.
     pub sample: Option<(EventSample, Vec<usize>)>,
-    /// Counter of the listener's sample bytes; `None` after the end of the trace.
+    /// Counter of the bytes that the listener's samples take; `None` after the trace has ended.
     sample_bytes: Option<Arc<AtomicUsize>>,
 }
 
@@ -240,7 +241,7 @@ impl Trace {
         }
         let mut found = found.to_vec();
         found.sort_unstable();
-        // A transform may produce several events from one event.
+        // A transform may produce several events from one traced event.
         found.truncate(TRACED_ROWS_MAX);
         let (rows, events): (Vec<usize>, Vec<usize>) = found.into_iter().unzip();
         let sample = batch.sample(&rows);
@@ -248,13 +249,13 @@ impl Trace {
         progress.sample = Some((sample, events));
     }
 
-    /// Reads the progress so far. Workers that record a stage wait in the meantime.
+    /// Reads the progress so far. Workers that want to record a stage must wait during the call.
     pub fn read<R>(&self, read: impl FnOnce(&Progress) -> R) -> R {
         read(&self.progress.lock())
     }
 
-    /// Ends the trace and returns its progress. Afterward the trace takes no memory and records
-    /// nothing, even if a payload keeps it for a long time.
+    /// Ends the trace and returns its progress. Afterward, the trace takes up no memory for events
+    /// and records nothing, even if a payload keeps a reference for a long time.
     pub fn end(&self) -> Progress {
         let mut progress = std::mem::take(&mut *self.progress.lock());
         if let (Some(bytes), Some((sample, _))) = (progress.sample_bytes.take(), &progress.sample) {
@@ -288,7 +289,7 @@ impl Trace {
     }
 }
 
-/// Subtracts the trace's sample from the listener's bytes.
+/// Subtracts the size of the trace's sample from the listener's bytes.
 impl Drop for Trace {
     fn drop(&mut self) {
         self.end();
@@ -349,7 +350,7 @@ impl Entered {
     }
 }
 
-/// A traced payload.
+/// The delivery of a traced payload.
 pub struct TracedDelivery {
     trace: Arc<Trace>,
     stage: usize,
@@ -359,7 +360,7 @@ impl TracedDelivery {
     fn note(&self, note: impl FnOnce(&mut DeliveryStage, Duration)) {
         let now = self.trace.age();
         let mut progress = self.trace.progress.lock();
-        // The stage is missing after the end of the trace.
+        // After the end of the trace, the stage no longer exists.
         if let Some(Stage { kind: StageKind::Delivery(delivery), .. }) =
             progress.stages.get_mut(self.stage)
         {
@@ -367,7 +368,7 @@ impl TracedDelivery {
         }
     }
 
-    /// Records that the lane gets the payload.
+    /// Records when the lane first receives the payload.
     pub fn sent(&self) {
         self.note(|delivery, now| delivery.sent = delivery.sent.or(Some(now)));
     }
@@ -390,8 +391,8 @@ impl TracedDelivery {
         self.note(|delivery, _| delivery.is_buffered = true);
     }
 
-    /// Records an outcome. The last time and the worst outcome count, because a batch may have
-    /// several segments.
+    /// Records an outcome. If the batch has several segments, the time of the last settlement and
+    /// the worst outcome count.
     pub(crate) fn settled(&self, outcome: Outcome) {
         self.note(|delivery, now| {
             let before = delivery.settled.map_or(outcome, |(_, before)| before);
@@ -408,7 +409,7 @@ fn id_of(batch: &Batch, row: usize) -> Option<EventId> {
     Some(batch.event_id(segment, row))
 }
 
-/// Finds events, ascending by id, in all selected rows.
+/// Finds traced events by id among the selected rows. `missing` is sorted by id.
 fn find_moved(batch: &Batch, missing: &[(EventId, usize)]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for segment in batch.segments.iter() {

@@ -13,7 +13,7 @@ use crate::time::Now;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transform, as the registry builds it.
+/// A transform, in the form in which the registry builds it.
 pub enum Transform {
     /// Fused into the worker's chain, with one instance per worker.
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
@@ -28,18 +28,18 @@ pub enum Transform {
     Offload(Arc<dyn Offload>),
 }
 
-/// The output of a transform, with the events it drops or rejects.
+/// The output of a transform, and the treatment of events that it drops or rejects.
 #[derive(Default)]
 pub struct Outputs {
-    /// Batches sent, each with its output, in order.
+    /// Batches sent, each with the index of its output, in order.
     pub batches: Vec<(usize, Batch)>,
     /// The transform's counters, for events that it drops or passes on incomplete.
     pub counters: Arc<Counters>,
     /// A message for the agent's log; the transform's name is prepended.
     pub warning: Option<String>,
-    /// The output for rejected events.
+    /// Index of the output for rejected events, if there is one.
     pub rejected: Option<usize>,
-    /// How long to pause the source if the transform's rate limit is exceeded.
+    /// How long to pause the source, if the transform's rate limit has been exceeded.
     pub pause: Option<Duration>,
 }
 
@@ -59,7 +59,7 @@ pub trait Map: Send {
 
 /// Transforms batches in ticket order, with state.
 pub trait Serial: Send {
-    /// Transforms `batch`. Called with every batch of a source in read order.
+    /// Transforms `batch`. Called with all batches of a source, in read order.
     fn apply(&mut self, now: Now, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }
 
@@ -69,13 +69,13 @@ pub trait Offload: Send + Sync {
     fn concurrency(&self) -> usize;
 
     /// Returns the maximum duration of a call; `None` for no limit. After that time the call is
-    /// abandoned: [`Offload::expired`] decides about its batches, and the call's result is ignored.
+    /// abandoned: [`Offload::expired`] handles its batches, and the call's result is ignored.
     fn deadline(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns the number of hanging calls at which calling stops; `None` for no limit. At that
-    /// number, batches are handed back immediately, until a call returns.
+    /// Returns the number of hanging calls at which no more calls are made; `None` for no limit. At
+    /// this number, batches expire immediately until a call returns.
     fn hanging_max(&self) -> Option<usize> {
         None
     }
@@ -90,13 +90,13 @@ pub trait Offload: Send + Sync {
         1
     }
 
-    /// Returns the tasks that users can name, if any.
+    /// Returns the tasks that users have configured in the transform, if any.
     fn tasks(&self) -> Vec<TaskSnapshot> {
         Vec::new()
     }
 
-    /// Transforms batches. `outputs` contains one item per batch; `now` is the time at which the
-    /// call begins.
+    /// Transforms batches. `outputs` contains one item for each batch; `now` is the time at which
+    /// the call begins.
     fn apply(
         &self,
         now: Now,
@@ -104,12 +104,13 @@ pub trait Offload: Send + Sync {
         outputs: &mut [Outputs],
     ) -> Result<(), ComponentError>;
 
-    /// Ends the calls that wait for something outside of the agent, which then fail; running calls
-    /// continue. Called when a reload or shutdown cannot wait any longer. Returns immediately.
+    /// Ends calls that are waiting for something outside the agent; these calls then fail. Other
+    /// calls continue. Called when a reload or shutdown cannot wait any longer. Returns
+    /// immediately.
     fn let_go(&self) {}
 
-    /// Decides about a batch whose call has exceeded its deadline. By default the batch is dropped
-    /// and counted. Returns immediately.
+    /// Handles a batch whose call has exceeded its deadline. By default the batch is dropped and
+    /// counted. Returns immediately.
     fn expired(&self, batch: Batch, out: &mut Outputs) {
         out.counters.dropped("deadline", batch.events() as u64);
     }

@@ -4,9 +4,9 @@ use super::{Batch, Segment};
 use crate::origin::OriginId;
 use std::fmt;
 
-/// Position of an event. As text, `FILE_ID-OFFSET`, the position is the id of an event whose record
-/// arrived without an id. If one record became several events, the text ends with `-ORDINAL` for
-/// all but the first. See [`Batch::write_id`].
+/// Position of an event. Written as `FILE_ID-OFFSET`, the position is the id of an event whose
+/// record arrived without an id. If one record became several events, the text ends with `-ORDINAL`
+/// for all but the first. See [`Batch::write_id`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     /// The origin of the event's record.
@@ -45,7 +45,7 @@ fn push_ordinal(separator: u8, ordinal: u32, out: &mut Vec<u8>) {
 }
 
 impl Batch {
-    /// Returns the id that arrived with the record of a row.
+    /// Returns the id that arrived with the record of a row, if there was one.
     #[inline]
     pub fn received_id(&self, row: usize) -> Option<&[u8]> {
         let ids = self.ids.as_ref()?;
@@ -53,10 +53,10 @@ impl Batch {
         cell.is_present().then(|| ids.bytes(&self.block, cell))
     }
 
-    /// Appends the id of a row as text: the id that arrived with its record, else the row's
-    /// position. The id stays the same whenever the row is reread. A `.ORDINAL` suffix
-    /// distinguishes several events from one record with an id, since the agent that assigned the
-    /// id may have used `-ORDINAL`.
+    /// Appends the id of a row as text: the id that arrived with its record, or otherwise the row's
+    /// position. The id stays the same if the row is reread. A `.ORDINAL` suffix distinguishes
+    /// several events from one record with an id, because the agent that assigned the id may have
+    /// used `-ORDINAL`.
     pub fn write_id(&self, segment: &Segment, row: usize, out: &mut Vec<u8>) {
         let Some(id) = self.received_id(row) else {
             return self.event_id(segment, row).write(out);

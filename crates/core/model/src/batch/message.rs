@@ -1,4 +1,4 @@
-//! The message of an event: the `message` field, or else the line.
+//! The message of an event: the `message` field, or the line if there is no such field.
 
 use super::{Batch, MESSAGE};
 use millstream_columns::{Column, Columns, MEMBERS};
@@ -8,14 +8,14 @@ use std::borrow::Cow;
 pub const LINE: &str = "meta.line";
 
 impl Batch {
-    /// Returns whether any event may have a `message` field, parsed from its line or added to the
-    /// event.
+    /// Returns whether any event can have a `message` field, either parsed from its line or added.
     pub fn has_message_field(&self) -> bool {
         let is_member = || self.fields.get(MEMBERS).is_some();
         self.fields.get(&MESSAGE).is_some() || is_member()
     }
 
-    /// Returns the message of each row: the `message` field if there is one, else the line.
+    /// Returns the message of each row: the `message` field if there is one, and otherwise the
+    /// line.
     pub fn message_column(&self) -> Cow<'_, Column> {
         if !self.has_message_field() {
             return Cow::Borrowed(&self.message);
@@ -33,8 +33,8 @@ impl Batch {
         Cow::Owned(merged.remove(&MESSAGE).unwrap_or_else(|| self.message.clone()))
     }
 
-    /// Returns the message of a row as text, unescaped: the `message` field if there is one, else
-    /// the line. `None` if the field is `null`.
+    /// Returns the message of a row as text, unescaped: the `message` field if there is one, and
+    /// otherwise the line. `None` if the field is `null`.
     pub fn message_text(&self, row: usize) -> Option<Cow<'_, [u8]>> {
         let field = self.fields.get(&MESSAGE).filter(|field| field.cells()[row].is_present());
         let value = match field {

@@ -6,7 +6,7 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use millstream_columns::{Cell, Column, Columns};
 
 impl Batch {
-    /// Returns a batch with `counts[row]` events for each selected row, without the other rows. The
+    /// Returns a batch with `counts[row]` copies of each selected row; other rows are left out. The
     /// events of a row share its fields, its time and its acknowledgement. Ordinals distinguish the
     /// events, even if the row already was one of several events from a record.
     pub fn repeat(&self, counts: &[u32]) -> Batch {

@@ -13,21 +13,21 @@ use millstream_columns::{Cell, Column, ColumnBuilder, Columns, Kind};
 /// note.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Total text bytes after which no more events are copied. The last event may exceed the limit by
-/// up to the same number of bytes.
+/// Total bytes of text after which no more events are copied. The last event is copied in full, so
+/// a sample can exceed this limit.
 pub const SAMPLE_BYTES_MAX: usize = 256 << 10;
 
-/// Events that were copied out of a batch. They have no debt and no sinks.
+/// Events that were copied out of a batch. The copies have no debts and no sinks.
 pub struct EventSample {
     /// The events.
     pub batch: Batch,
-    /// For each row, the number of bytes truncated from its message.
+    /// Number of bytes truncated from each row's message.
     pub cut: Vec<u64>,
-    /// Bytes that were copied.
+    /// Number of bytes that were copied.
     pub bytes: usize,
 }
 
-/// The part of the block that a row needs, from the start of its message.
+/// The range of the block that a row needs, from the start of its message.
 struct Window {
     start: usize,
     end: usize,
@@ -37,8 +37,8 @@ struct Window {
 
 impl Batch {
     /// Copies the rows in `rows`, which must ascend. A message longer than [`VALUE_BYTES_MAX`] is
-    /// truncated, and a longer field is replaced by a note. The sample has fewer rows if they
-    /// exceed [`SAMPLE_BYTES_MAX`].
+    /// truncated, and a longer field is replaced by a note. The sample contains fewer rows once it
+    /// exceeds [`SAMPLE_BYTES_MAX`].
     pub fn sample(&self, rows: &[usize]) -> EventSample {
         let (mut block, mut windows, mut bytes) = (Vec::new(), Vec::new(), 0);
         for row in rows {
@@ -47,7 +47,7 @@ impl Batch {
             }
             let window = self.window(*row, block.len());
             block.extend_from_slice(&self.block[window.start..window.end]);
-            // A separator between two rows, so that a search never matches across rows.
+            // Separate the rows, so that a search never matches across two rows.
             block.push(b'\n');
             bytes += window.end - window.start + self.own_bytes(*row);
             windows.push(window);
@@ -89,8 +89,8 @@ impl Batch {
     }
 
     /// Copies a column. Each value keeps its offset relative to the message, so a value that was a
-    /// slice of the old block is the same slice of the new one. If `is_field`, values must not be
-    /// truncated.
+    /// slice of the old block is the same slice of the new one. If `is_field`, a long value is
+    /// replaced instead of truncated.
     fn copied(
         &self,
         column: &Column,
@@ -120,7 +120,7 @@ impl Batch {
         made.finish(column.name.clone())
     }
 
-    /// Returns the batch with only these rows, without text.
+    /// Returns a copy of the batch with only these rows, still without their text and fields.
     fn rearranged(&self, rows: &[usize], windows: &[Window]) -> Batch {
         let segment_of = |row: usize| {
             self.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row))
@@ -166,7 +166,7 @@ fn pushed(
     match (is_short, is_field) {
         (true, _) => made.push(kind, bytes),
         (false, false) => made.push(Kind::Text, &bytes[..bytes.len().min(VALUE_BYTES_MAX)]),
-        // Part of such a value would not be valid.
+        // A truncated list of members would not be valid.
         (false, true) if kind == Kind::Members => Cell::ABSENT,
         (false, true) => {
             made.push(Kind::Text, format!("({} bytes, not shown)", bytes.len()).as_bytes())
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(batch.sample(&rows).batch.rows(), SAMPLE_BYTES_MAX / VALUE_BYTES_MAX);
     }
 
-    /// A kept sample must neither hold the range of its batch open, nor abandon the range.
+    /// A sample that is kept must neither hold open the range of its batch nor abandon the range.
     #[test]
     fn a_sample_owes_nothing() {
         let (ledger, batch) = batch();

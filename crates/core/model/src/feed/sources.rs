@@ -72,7 +72,7 @@ fn read_origin(reader: &mut Reader<'_>) -> Option<Origin> {
     Some(Origin { is_in_records, ..Origin::new(id, name).with_attributes(attributes) })
 }
 
-/// The previous row. Each row is written as its difference from the previous one.
+/// The previous row. Each row is written as a difference from its predecessor.
 #[derive(Default)]
 struct Before {
     offset: u64,
@@ -176,7 +176,7 @@ mod tests {
             let read = RowSource::read_all(&changed);
             assert!(read.is_none_or(|rows| rows.len() <= bytes.len()), "byte {at} as {other}");
         }
-        // A count that exceeds any memory.
+        // A count that would exceed any amount of memory.
         assert!(RowSource::read_all(&[0, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]).is_none());
     }
 }

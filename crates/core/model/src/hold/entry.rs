@@ -1,4 +1,4 @@
-//! Debts for payloads that a disk buffer has taken over.
+//! Debts for the entries of a disk buffer.
 
 use super::{Debt, Hold};
 use crate::ack::State;
@@ -20,7 +20,8 @@ pub(super) struct EntryDebt {
 }
 
 impl Hold {
-    /// Creates the only hold on an entry. Dropping the hold unsettled abandons the entry.
+    /// Creates the first hold on an entry. If the hold is dropped unsettled, the entry is
+    /// abandoned.
     pub fn of_entry(ledger: Arc<dyn EntryLedger>, entry: u64) -> Hold {
         let debt = EntryDebt { ledger, entry, state: State::open() };
         Hold { debt: Debt::Entry(Arc::new(debt)), settled: false, traced: None }

@@ -1,15 +1,15 @@
-//! Closing origins that are no longer read although some of their ranges are unsettled: a partition
-//! that another agent takes over, or a truncated file.
+//! Closing origins that are no longer read although some of their ranges are unsettled: partitions
+//! that another agent takes over, and truncated files.
 
 use super::{Accounts, Entry, Ledger, RangeState};
 use crate::origin::OriginId;
 
 impl Ledger {
-    /// Closes an origin even if ranges are in flight. Returns the number of unsettled bytes or
-    /// records of the sink that has the most. A checkpoint that moved is still committed.
+    /// Closes an origin even if ranges are in flight. Returns the bytes or records that are
+    /// unsettled at the sink that is furthest behind. A checkpoint that moved is still committed.
     ///
-    /// Later outcomes settle nothing, not even in an origin that is opened with the same id. To
-    /// avoid delaying the next owner, a source stops reading the origin, waits until
+    /// Outcomes that arrive later settle nothing, not even if an origin is opened with the same id.
+    /// To avoid delaying the next owner, a source stops reading the origin, waits until
     /// [`Ledger::owed`] reports nothing in flight or its deadline has passed, and then revokes the
     /// origin.
     pub fn revoke(&self, origin: OriginId) -> u64 {

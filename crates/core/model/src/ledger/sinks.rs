@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 impl Ledger {
     /// Marks the ranges in flight for these sinks as stale, because a reload is about to forget
-    /// them. A merge transform must not count such a range, because it will be reread.
+    /// them. A merge transform must not count a stale range, because the range will be reread.
     pub fn seal(&self, sinks: SinkSet) {
         self.lock().sealed = sinks;
     }
 
-    /// Returns whether the ledger has forgotten a hold's range, or is about to forget it.
+    /// Returns whether the ledger has forgotten an issued range, or is about to.
     pub(crate) fn is_stale(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -21,9 +21,9 @@ impl Ledger {
             || !accounts.is_some_and(|accounts| accounts.sinks.iter().any(is_open))
     }
 
-    /// Returns whether a merge transform may count a hold's range, that is, whether everything
-    /// before the range is settled or counted. In that case, neither the snapshot nor the
-    /// checkpoint that is committed with it skips a range.
+    /// Returns whether a merge transform may count an issued range, which is the case once
+    /// everything before the range is settled or counted. This keeps the snapshot, and the
+    /// checkpoint that is committed with it, free of gaps.
     pub(crate) fn is_next(&self, issued: &Issued, sink: SinkIndex) -> bool {
         let state = self.lock();
         let accounts = state.origins.get(&issued.origin);
@@ -31,7 +31,7 @@ impl Ledger {
         account.is_some_and(|account| account.is_next(&issued.range))
     }
 
-    /// Records that a merge transform has counted a hold's range.
+    /// Records that a merge transform has counted an issued range.
     pub(crate) fn take(&self, issued: &Issued, sink: SinkIndex) {
         let mut state = self.lock();
         let accounts = state.origins.get_mut(&issued.origin);
@@ -66,8 +66,8 @@ impl Ledger {
         accounts.sinks.push(Account { sink, checkpoint, epoch, out: VecDeque::new() });
     }
 
-    /// Adds those `sinks` that an open origin does not have yet, starting at its known end. Used
-    /// for sources that cannot read data twice.
+    /// Adds the `sinks` that each open origin does not have yet, starting at the origin's known
+    /// end. Used for sources that cannot read data twice.
     pub fn join_at_end(&self, sinks: SinkSet) {
         let mut state = self.lock();
         let epoch = state.epoch;

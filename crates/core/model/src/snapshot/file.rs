@@ -1,4 +1,4 @@
-//! Open files, and their delay in time.
+//! Open files, and the delay of their log times.
 
 use crate::{OriginProgress, OriginStatus, OriginTotals, SinkIndex, TIME_UNKNOWN};
 use millstream_timestamps::push_rfc3339;
@@ -19,7 +19,7 @@ pub struct FileSnapshot {
     pub status: &'static str,
     /// How the file is held after its deletion: `descriptor` or `disk`; `None` if it is not held.
     pub held_by: Option<&'static str>,
-    /// Offset up to which the file was read, in bytes.
+    /// Offset up to which the file has been read, in bytes.
     pub position: u64,
     /// Known length in bytes.
     pub size: u64,
@@ -42,7 +42,7 @@ pub struct FileSnapshot {
 }
 
 impl FileSnapshot {
-    /// Returns the file that an origin represents. `sinks` contains the indices and ids of the
+    /// Returns the snapshot of an origin, as a file. `sinks` contains the indices and ids of the
     /// origin's sinks; `unix_ns` is the current time in nanoseconds since 1970.
     pub fn of(
         progress: &OriginProgress,
@@ -86,15 +86,15 @@ fn rfc3339(ns: i64) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the seconds from the newest log time of an origin to now.
+/// Returns the seconds from an origin's newest log time to now; `None` if no log time is known.
 fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
     let newest = progress.origin.state.newest();
     (newest != TIME_UNKNOWN).then(|| (unix_ns as f64 - newest as f64) / 1e9)
 }
 
 /// Returns the maximum time since the newest log time of an active origin, in seconds; `None` if no
-/// log time is known. A quiet log also counts. `unix_ns` is the current time in nanoseconds since
-/// 1970.
+/// log time is known. An origin also counts if its log is quiet. `unix_ns` is the current time in
+/// nanoseconds since 1970.
 pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
     let active =
         origins.iter().filter(|progress| progress.origin.state.status() == OriginStatus::Active);

@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-/// A task in a transform, and its cost.
+/// A task in a transform, with its counts and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSnapshot {
     /// Name of the task.
     pub task: String,
-    /// Events that passed the task's index or search; all events if it has neither.
+    /// Events that passed the task's index or search; all events if the task has neither.
     pub examined: u64,
     /// Events that matched.
     pub matched: u64,
-    /// The task's share of the time of all tasks in the transform, from 0 to 1, measured in some
-    /// batches.
+    /// The task's share of the time of all tasks in the transform, from 0 to 1, measured on a
+    /// sample of batches.
     pub time_share: f64,
     /// Events for which an operator's script failed.
     #[serde(skip_serializing_if = "Option::is_none")]

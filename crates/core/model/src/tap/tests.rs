@@ -17,7 +17,7 @@ fn batch(rows: usize) -> Batch {
     builder.finish(Bytes::from(block), Arc::default(), SinkSet::EMPTY, 0)
 }
 
-/// Keeps a limited number of samples, and counts the copies that were made.
+/// A listener that keeps a limited number of samples, and counts the copies that were made.
 #[derive(Clone, Default)]
 struct SampleLog {
     samples: Arc<Mutex<Vec<usize>>>,
@@ -114,7 +114,8 @@ fn a_tap_that_has_used_up_its_allowance_copies_some_twenty_times_per_second() {
     assert!(copies.iter().sum::<usize>() >= 3900, "{copies:?}");
 }
 
-/// Batches of two events, 50,000 per second: a client that is woken by one copy finds several.
+/// Batches of two events each, 50,000 per second: a client that is woken for one copy finds
+/// several.
 #[test]
 fn copies_of_small_batches_come_some_at_once() {
     let begun = Instant::now();

@@ -46,7 +46,7 @@ fn point(side: TapSide, id: &str, output: usize) -> SamplePoint {
     SamplePoint { side, id: id.into(), output }
 }
 
-/// Traces the batches that the `app` source issues, with a copy at `at`.
+/// A listener that traces the batches of the `app` source, with a copy of the events at `at`.
 struct Followed {
     taps: Taps,
     kept: Arc<TraceLog>,
