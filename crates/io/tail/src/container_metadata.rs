@@ -5,10 +5,10 @@ use bytes::Bytes;
 use millstream_framing::{Event, Stream};
 use millstream_model::{Batch, Cell, CellKind, Column, PARTIAL, STREAM};
 
-/// The text of all values.
+/// The text of all values; cells refer to parts of it.
 const TEXT: &[u8] = b"stdoutstderr";
 
-/// Metadata for a batch's rows.
+/// Collects the metadata of a batch's rows.
 #[derive(Default)]
 pub struct ContainerMetadata {
     streams: Vec<Cell>,

@@ -20,7 +20,7 @@ const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 /// First bytes of a zstd frame.
 const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
-/// Compressed bytes per read.
+/// Maximum compressed bytes per read.
 const READ_BYTES: usize = 128 * 1024;
 
 /// Size in bytes of the buffer for skipped content.
@@ -33,8 +33,8 @@ pub struct Content {
     decompressor: Option<Box<Decompressor>>,
 }
 
-/// Size and modification time of a compressed file when it was last read to its end. An unchanged
-/// file does not have to be decompressed again.
+/// Size and modification time of a compressed file when it was last read to its end. A file that is
+/// still in this state does not need to be decompressed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompressedState {
     /// Size of the compressed file in bytes.
@@ -79,7 +79,7 @@ impl Compression {
     }
 }
 
-/// Decompresses a file from front to back.
+/// Decompresses a file sequentially.
 struct Decompressor {
     compression: Compression,
     stream: Option<Box<dyn Read + Send>>,
@@ -94,7 +94,7 @@ struct Decompressor {
 }
 
 impl Content {
-    /// Opens the content of `file`, which was opened at `path`.
+    /// Opens the content of `file`; `path` is the path at which it was opened.
     pub fn new(file: File, path: &Path) -> io::Result<Content> {
         Content::of(Arc::new(RecordedFile::new(file, path)))
     }
@@ -118,12 +118,12 @@ impl Content {
         self.file.file()
     }
 
-    /// Reads the underlying file at `offset`, without decompression.
+    /// Reads raw bytes of the underlying file at `offset`, without decompression.
     pub fn read_file_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.file.read_at(buffer, offset)?)
     }
 
-    /// Returns a second handle for the same file, with a separate decompressor.
+    /// Returns another handle to the same file, with a separate decompressor.
     pub fn duplicate(&self) -> Content {
         let decompressor = self
             .decompressor
@@ -156,7 +156,7 @@ impl Content {
             return decompressor.read_at(&self.file, buffer, offset);
         }
         let n = self.file.read_at(buffer, offset)?;
-        // The file may have been empty when it was opened.
+        // The file may have been empty when it was opened, so its format was still unknown.
         if offset == 0 && Compression::of(&buffer[..n]).is_some() {
             self.detect_compression(&buffer[..n]);
             return self.read_at(buffer, offset);
@@ -164,13 +164,13 @@ impl Content {
         Ok(n)
     }
 
-    /// Returns the offset of the next byte at or after `offset` that may lie outside a hole in the
+    /// Returns the offset of the next byte at or after `offset` that may be outside a hole in the
     /// file, or the end of the file. A hole reads as NUL bytes. Compressed content has no holes.
     pub fn next_data(&self, offset: u64) -> io::Result<u64> {
         if self.is_compressed() {
             return Ok(offset);
         }
-        // All reads use explicit offsets, so changing the file's position does no harm.
+        // All reads use explicit offsets, so it is safe to change the file's position.
         match seek(self.file(), SeekFrom::Data(offset)) {
             Ok(data) => Ok(data.max(offset)),
             Err(Errno::NXIO) => Ok(offset.max(fstat(self.file())?.st_size as u64)),
@@ -191,8 +191,7 @@ impl Content {
         Ok(filled)
     }
 
-    /// Pushes back the last bytes that were read, so that the next read does not decompress them
-    /// again.
+    /// Pushes back the last bytes that were read, so that they are not decompressed again.
     pub fn unread_last(&mut self, bytes: &[u8]) {
         if let Some(decompressor) = self.decompressor.as_mut().filter(|_| !bytes.is_empty()) {
             decompressor.position -= bytes.len() as u64;
@@ -200,7 +199,8 @@ impl Content {
         }
     }
 
-    /// Returns the reason why compressed data ended early, if it is truncated or corrupt.
+    /// Returns the reason why the compressed data ended early; `None` if it is neither truncated
+    /// nor corrupt.
     pub fn error(&self) -> Option<&str> {
         self.decompressor.as_ref()?.error.as_deref()
     }
@@ -214,7 +214,7 @@ impl Content {
         }
     }
 
-    /// Returns the state of a compressed file that was read to its end; `None` for other files.
+    /// Returns the state of a compressed file that has been read to its end; `None` otherwise.
     pub fn compressed_state(&self) -> Option<CompressedState> {
         let decompressor = self.decompressor.as_ref()?;
         let stat = fstat(self.file()).ok()?;
@@ -223,8 +223,8 @@ impl Content {
         Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
 
-    /// Continues at the recorded end if the file is unchanged since `state` was recorded; returns
-    /// whether it is.
+    /// Returns whether the file is unchanged since `state` was recorded. If so, moves to the
+    /// recorded end without decompressing.
     pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
         let Ok(stat) = fstat(self.file()) else { return false };
         let same = state.describes(&stat);
@@ -236,8 +236,9 @@ impl Content {
     }
 
     /// Returns the start of the incomplete last line in the first `bytes`, or `bytes` if the last
-    /// line is complete. `read_from: end` starts there, so that no line is split. The framer finds
-    /// the line endings in the file's encoding, after reading the head of the file if necessary.
+    /// line is complete. With `read_from: end`, reading starts at this offset, so that no line is
+    /// split. The framer finds the line endings in the file's encoding, after reading the head of
+    /// the file if necessary.
     pub fn last_line_start(&mut self, bytes: u64, framer: Option<Framer>) -> io::Result<u64> {
         let mut buffer = vec![0; SKIP_BYTES];
         let framer = framer.map(|framer| self.detected(framer)).transpose()?;
@@ -269,8 +270,8 @@ impl Content {
     }
 
     /// Returns whether a gzip file's trailer states this number of decompressed bytes, modulo 4
-    /// GiB. Does not decompress. The trailer covers only the last member, so `false` proves
-    /// nothing.
+    /// GiB. Does not decompress the file. The trailer covers only the last member, so a file may
+    /// have this length even if the result is `false`.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
         let is_gzip = self
             .decompressor
@@ -331,7 +332,7 @@ impl Decompressor {
         Ok(filled)
     }
 
-    /// Moves to `offset`, or to the end if the content is shorter. Moving back restarts
+    /// Moves to `offset`, or to the end if the content is shorter. Moving backward restarts
     /// decompression.
     fn skip_to(&mut self, file: &Arc<RecordedFile>, offset: u64) -> io::Result<()> {
         if offset < self.position {
@@ -392,7 +393,7 @@ impl Decompressor {
         Ok(n)
     }
 
-    /// Decompresses from the beginning up to the current position, after the file has grown.
+    /// Restarts decompression after the file has grown, and skips to the current position.
     fn restart(&mut self, file: &Arc<RecordedFile>) -> io::Result<()> {
         let at = std::mem::take(&mut self.position);
         self.stream = Some(new_decoder(self.compression, file)?);
@@ -413,8 +414,8 @@ fn new_decoder(
     })
 }
 
-/// Reads a file from its first byte. Tracks a separate position, because other readers share the
-/// file.
+/// Reads a file from its first byte, at a position that is separate from the position of other
+/// readers of the file.
 struct FromStart {
     file: Arc<RecordedFile>,
     position: u64,

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A copy with a preserved modification time may have it rounded to seconds.
+/// Granularity of a preserved modification time. Some programs round the time to seconds when they
+/// copy a file.
 const MODIFIED_UNIT_NS: i64 = 1_000_000_000;
 
 /// A file with an unknown inode, which may be a copy or a rotation of a known file.
@@ -24,7 +25,7 @@ pub struct Candidate {
     pub head: Head,
 }
 
-/// A file that may have copies.
+/// A file that may have been copied.
 pub struct Original<'a> {
     /// Id of the file.
     pub id: OriginId,
@@ -36,8 +37,8 @@ pub struct Original<'a> {
     pub head: Head,
 }
 
-/// Index of possible originals by name stem, then by name. Thousands of files may share a name
-/// prefix, a name in different folders, and a head.
+/// Index of possible originals by name stem, then by name. Even thousands of files may share a name
+/// prefix, a head, or a name in different folders.
 #[derive(Default)]
 pub struct Originals(HashMap<String, HashMap<String, Vec<(OriginId, Head)>>>);
 
@@ -67,14 +68,14 @@ impl Originals {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
-    /// Returns the paths of the files in the folder of `candidate` that `candidate` may be a copy
-    /// of, judged by name. The files' content may have changed.
+    /// Returns the paths of the files in the folder of `candidate` that, judged by name,
+    /// `candidate` may be a copy of. The content of these files may have changed.
     pub fn paths_beside(&self, candidate: &Candidate) -> Vec<PathBuf> {
         let name = file_name(&candidate.path);
         self.rotated_to(&name).map(|(name, _)| candidate.path.with_file_name(name)).collect()
     }
 
-    /// Returns the files that a rotation may have renamed to `name`, by their names.
+    /// Returns the names that a rotation may have changed to `name`, each with its files.
     fn rotated_to<'a>(
         &'a self,
         name: &'a str,
@@ -117,7 +118,7 @@ pub fn read_part_in(copy: &mut Candidate, head: Head, fingerprints: &Fingerprint
     let bytes = copy.content.bytes().ok()?;
     let fingerprint = fingerprints.before(bytes);
     let unread = fingerprints.last().end == 0;
-    // A copy cannot match a head longer than itself.
+    // A copy cannot match a head that is longer than the copy.
     let head = if bytes < head.bytes { Head::default() } else { head };
     let is_copy = (fingerprint.is_some() || unread) && copy.holds(head, fingerprint);
     is_copy.then(|| fingerprint.map_or(0, |fingerprint| fingerprint.end))
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(originals.named("app.log-20261122", head), [OriginId(5000)]);
         assert_eq!(originals.named("syslog.gz", head), [OriginId(6000)]);
         assert!(originals.named("other.log", head).is_empty());
-        // A file with the same name in another folder is not a rotation.
+        // A file in another folder with the same name is not a rotation.
         assert_eq!(originals.named("app-0017.log", head), [OriginId(5000)]);
     }
 
@@ -225,7 +226,7 @@ mod tests {
         let mut originals = Originals::default();
         let heads = [(1, 9), (2, 9), (3, 5)].map(|(hash, bytes)| Head { hash, bytes });
         (0..).zip(heads).for_each(|(id, head)| originals.insert("app.log", OriginId(id), head));
-        // The continuation of a shorter head is unknown.
+        // The bytes after a shorter head are unknown, so it may match.
         assert_eq!(originals.named("app.log.1", heads[0]), [OriginId(0), OriginId(2)]);
     }
 }

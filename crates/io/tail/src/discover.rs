@@ -7,10 +7,10 @@ use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth below a `**`, so that a cycle of mounts cannot make the walk endless.
+/// Maximum depth below a `**`, so that the walk ends even if mounts form a cycle.
 const DEPTH_MAX: usize = 32;
 
-/// An absolute path with wildcards, one matcher per path component.
+/// An absolute path with wildcards, as one matcher for each path component.
 pub struct Pattern {
     text: String,
     parts: Vec<Part>,
@@ -87,7 +87,7 @@ pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
         .map_err(|error| format!("{pattern:?} is not a valid pattern: {}", error.kind()))
 }
 
-/// Validates a pattern.
+/// Checks that a pattern is valid.
 pub fn check_glob(pattern: &str) -> Result<(), String> {
     matcher(pattern).map(drop)
 }
@@ -147,7 +147,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Discovered {
         let mut unreadable = std::mem::take(&mut found.unreadable);
         step(Path::new("/"), &pattern.parts, 0, &mut found);
         found.files.retain(|path| !exclude.matches(path));
-        // The contents of an unreadable folder are unknown.
+        // An unreadable folder may contain matches.
         if found.files.is_empty() && found.unreadable.is_empty() {
             found.missing.push(pattern.text.clone());
         }
@@ -185,7 +185,7 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Discovered) {
     }
 }
 
-/// Handles a component without wildcards. Its folder is not listed, but watched, because the
+/// Handles a component without wildcards. Its folder is watched but not listed, because the
 /// component may be created later.
 fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Discovered) {
     let path = at.join(name);
@@ -210,10 +210,10 @@ fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Discove
     }
 }
 
-/// A name in a folder.
+/// An entry of a folder.
 struct Entry {
     path: PathBuf,
-    /// The file type; symlinks are not followed.
+    /// The file type of the entry itself, without following a symlink.
     kind: FileType,
 }
 

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Minimum bytes per read, however short the events are.
+/// Minimum bytes per read, even if the events are shorter.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 
 /// Bytes that a decoder may need in addition to the text.
@@ -32,11 +32,11 @@ pub struct FileFramer {
     open: Option<Open>,
 }
 
-/// An event that may continue.
+/// The event at the cursor, which may continue.
 #[derive(Clone, Copy)]
 struct Open {
     position: u64,
-    /// Bytes in the event so far.
+    /// Number of bytes that the event had at the last read.
     bytes: usize,
     since: EngineTime,
 }
@@ -50,7 +50,7 @@ pub struct LineLimits {
     pub long: LongLine,
 }
 
-/// Reports the framing errors in a tally.
+/// Counts the framing errors in a tally as notes of the source.
 pub fn count(tally: Tally, counters: &Counters) {
     for (what, count) in
         [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)]
@@ -70,11 +70,11 @@ pub struct Portion {
     pub bytes: usize,
     /// Number of bytes requested.
     pub wanted: usize,
-    /// Whether the end of the data is reached.
+    /// Whether the portion reaches the end of the data.
     pub is_all: bool,
 }
 
-/// Where a read starts.
+/// The positions where a read starts.
 #[derive(Clone, Copy)]
 pub struct ReadOrigin {
     /// Offset of the read's text in the block.
@@ -123,7 +123,7 @@ impl FileFramer {
         }
     }
 
-    /// Returns whether an event is open that will end by timeout.
+    /// Returns whether an event is open and may be ended by the timeout.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -133,7 +133,7 @@ impl FileFramer {
         self.open = None;
     }
 
-    /// Decides whether the open event must end at `now`, and remembers since when it is open. The
+    /// Decides whether the open event must end at `now`, and remembers when it last grew. The
     /// timeout restarts whenever bytes are added.
     pub fn close(&mut self, portion: Portion, raw: &[u8], now: EngineTime) -> Close {
         let position = portion.position;
@@ -152,7 +152,8 @@ impl FileFramer {
         }
     }
 
-    /// Adds an event, the end of `text`, to a batch. Returns how many times a long line was cut.
+    /// Adds an event, which ends at the end of `text`, to a batch. Returns how many times a long
+    /// line was cut.
     pub fn add(
         &self,
         event: Event,
@@ -201,7 +202,8 @@ impl FileFramer {
     }
 }
 
-/// Returns the leading events, at least `count`, that are consumed together.
+/// Returns the leading events that must be consumed together: at least `count`, and more if they
+/// share their bytes with the last one.
 pub fn together(events: &[Event], count: usize) -> EventGroup {
     let mut end = count.min(events.len()).max(1);
     while end < events.len() && events[end].next == events[end - 1].next {

@@ -1,4 +1,4 @@
-//! Inode numbers of the files in a folder.
+//! Caches the inode numbers of the files in folders.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Maximum length of a header line in bytes. The columns after a longer header line are unknown.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum number of header lines remembered per file. If an earlier one is needed, for example for
-/// data that is reread, the file is searched.
+/// Maximum number of header lines remembered per file. If an earlier header line is needed, for
+/// example to reread data, the file is searched for it.
 const HEADERS_MAX: usize = 32;
 
 /// Maximum bytes of header lines remembered per file. They are kept in memory and saved with the
@@ -50,8 +50,8 @@ pub enum LineKind {
 }
 
 impl HeaderLines {
-    /// Returns the role of a line. `offset` is the line's position in the file, and `current` the
-    /// header before it.
+    /// Returns the role of a line. `offset` is the line's position in the file, and `current` is
+    /// the header before the line.
     #[inline]
     pub fn kind(&self, line: &[u8], offset: u64, current: Option<&str>) -> LineKind {
         let line = trimmed(line, offset);
@@ -73,7 +73,7 @@ impl HeaderLines {
         }
     }
 
-    /// Returns whether an unfinished line may become a line that names columns.
+    /// Returns whether an unfinished line may still become a line that names columns.
     pub fn may_become_header(&self, line: &[u8], offset: u64, current: Option<&str>) -> bool {
         let line = trimmed(line, offset);
         match self {
@@ -110,8 +110,8 @@ fn trimmed(line: &[u8], offset: u64) -> &[u8] {
     if offset == 0 { &line[bom_len(line)..] } else { line }
 }
 
-/// Returns the header in a line. A header that is too long becomes empty, so that it names no
-/// columns.
+/// Returns the header in a line. If a header is too long, it is replaced by an empty one, which
+/// names no columns.
 fn header(line: &[u8]) -> LineKind {
     if line.len() > HEADER_BYTES_MAX {
         return LineKind::Header("".into());
@@ -136,7 +136,7 @@ fn has_columns_of(line: &[u8], header: &str, delimiter: &str) -> bool {
 }
 
 /// Returns whether a line, which may be unfinished, begins with a name from a header. Few lines
-/// with values do.
+/// with values pass this check.
 fn begins_with_column_of(line: &str, header: &str, delimiter: &str) -> bool {
     let first = line.split(delimiter).next().map(bare).unwrap_or_default();
     !line.is_empty() && header.contains(first)
@@ -147,7 +147,7 @@ fn bare(column: &str) -> &str {
     column.trim_matches([' ', '\t', '"', '\''])
 }
 
-/// The known header lines in a part of a file.
+/// The header lines that are known in a part of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownHeaders {
     /// Offset at which the known part begins.
@@ -203,9 +203,9 @@ impl KnownHeaders {
         self.list.len() > HEADERS_MAX || bytes > HEADERS_BYTES_MAX
     }
 
-    /// Records that all header lines between two offsets were added.
+    /// Records that all header lines between two offsets have been added.
     pub fn reach(&mut self, begin: u64, end: u64) {
-        // The first of many header lines may have been forgotten already.
+        // The first of many header lines may already have been removed.
         if begin <= self.to {
             self.to = self.to.max(end);
         }

@@ -44,7 +44,8 @@ pub struct HeldFolder {
     path: PathBuf,
     /// The open folder, once it exists.
     folder: Option<RecordedFile>,
-    /// Whether links were created since the last sync, which a power loss could undo.
+    /// Whether there are links that were created since the last sync, and that a power loss could
+    /// undo.
     unsynced: bool,
     /// Devices whose files cannot be linked into the folder.
     unlinkable: HashSet<u64>,
@@ -100,7 +101,7 @@ impl HeldFolder {
         size.map_or(HELD_BYTES_MAX, |bytes| (bytes / DISK_SHARE).min(HELD_BYTES_MAX))
     }
 
-    /// Creates a hard link to an open file; returns false if the file can never be linked.
+    /// Creates a hard link to an open file; returns `false` if the file can never be linked.
     /// [`HeldFolder::sync`] makes the link durable.
     ///
     /// # Errors
@@ -123,7 +124,7 @@ impl HeldFolder {
                 );
                 Ok(false)
             }
-            // The file was just deleted.
+            // The file has just been deleted.
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_deleted(file) => Ok(false),
             Err(error) => Err(error),
         }
@@ -152,8 +153,9 @@ impl HeldFolder {
         Ok(())
     }
 
-    /// Copies a file durably from offset `from` to its end. If the deadline or a full disk stops
-    /// it, the copy ends with its last complete line. Returns the end offset of the copy.
+    /// Copies a file durably from offset `from` to its end. If the deadline passes or the disk is
+    /// full, the copy is cut after its last complete line; a compressed file is then not copied at
+    /// all. Returns the end offset of the copy.
     pub fn copy(
         &mut self,
         id: OriginId,
@@ -179,7 +181,7 @@ impl HeldFolder {
         copied
     }
 
-    /// Renames a held file to the id with which it will be read; durable after
+    /// Renames a held file to the id under which it will be read. The rename is durable after
     /// [`HeldFolder::sync`].
     pub fn rename(&mut self, file: &HeldFile, id: OriginId) -> io::Result<HeldFile> {
         let renamed = HeldFile { id, copied_from: file.copied_from };
@@ -241,13 +243,14 @@ impl HeldFolder {
     }
 }
 
-/// Returns whether an open file was deleted, so that it has no name.
+/// Returns whether an open file has been deleted, so that it has no name.
 fn is_deleted(file: &File) -> bool {
     fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Returns whether a link will never be possible: the file is on another file system or on a file
-/// system without links, or `fs.protected_hardlinks` forbids links to other owners' files.
+/// Returns whether an error means that a link will never be possible: the file is on another file
+/// system or on a file system without links, or `fs.protected_hardlinks` forbids links to other
+/// owners' files.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::MLINK];
@@ -277,7 +280,7 @@ fn copy_rest(
 /// The result of a copy, with its end offset.
 enum Copied {
     Whole(u64),
-    /// The copy ends at this offset because time or disk space ran out.
+    /// Time or disk space ran out, so the copy ends at this offset.
     Part(u64, io::ErrorKind),
 }
 

@@ -19,11 +19,12 @@ pub const HEAD_BYTES_MAX: u64 = 1024;
 /// Maximum number of bytes in a fingerprint.
 pub const FINGERPRINT_BYTES_MAX: u64 = 256;
 
-/// Number of fingerprints kept per open file. A copy may lack the last bytes read, and then matches
-/// an older fingerprint.
+/// Number of fingerprints kept per open file. A copy that lacks the last bytes read matches an
+/// older fingerprint.
 const FINGERPRINTS_MAX: usize = 8;
 
-/// Number of the most recently read bytes kept per open file, to fingerprint any end within them.
+/// Number of the most recently read bytes kept per open file, so that a fingerprint can be computed
+/// for any end within them.
 const RECENT_BYTES_MAX: usize = 512;
 
 /// Device and inode number of a file.
@@ -59,7 +60,7 @@ impl Head {
         Ok(Head { bytes: filled as u64, hash: hash(&buffer[..filled]) })
     }
 
-    /// Returns whether `content` begins with the same bytes.
+    /// Returns whether `content` begins with the hashed bytes.
     pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
@@ -98,19 +99,19 @@ impl Fingerprint {
         Some(Fingerprint { end, bytes, hash: hash(text) })
     }
 
-    /// Returns whether `content` contains the same bytes before the offset.
+    /// Returns whether `content` contains the hashed bytes before the offset.
     pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.end == 0 || Fingerprint::read(content, self.end)? == *self)
     }
 }
 
-/// A file's most recent fingerprints, newest at the back, and its most recently read bytes.
+/// A file's most recent fingerprints, oldest first, and its most recently read bytes.
 #[derive(Default)]
 pub struct Fingerprints {
     fingerprints: VecDeque<Fingerprint>,
     /// The most recently read bytes.
     recent: Vec<u8>,
-    /// Offset at which these bytes end.
+    /// Offset in the file at which `recent` ends.
     recent_end: u64,
 }
 
@@ -127,7 +128,7 @@ impl Fingerprints {
         self.fingerprints.back().copied().unwrap_or_default()
     }
 
-    /// Adds a fingerprint if its offset is beyond the offsets of all other fingerprints.
+    /// Adds a fingerprint if its end is beyond all fingerprints so far.
     pub fn add(&mut self, fingerprint: Fingerprint) {
         if fingerprint.end > self.last().end {
             self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));
@@ -151,15 +152,15 @@ impl Fingerprints {
         self.recent_end = end;
     }
 
-    /// Frees the memory of the most recently read bytes. Called once no copy in progress can lack
-    /// them.
+    /// Frees the memory of the most recently read bytes. Called once a copy in progress can no
+    /// longer lack them.
     pub fn forget_recent(&mut self) {
         self.recent = Vec::new();
         self.recent_end = 0;
     }
 
-    /// Returns the newest fingerprint at or before `end`; exactly at `end` if the kept bytes cover
-    /// it.
+    /// Returns the fingerprint that ends exactly at `end` if the kept bytes cover it, and otherwise
+    /// the newest one before `end`.
     pub fn before(&self, end: u64) -> Option<Fingerprint> {
         let recent = self
             .recent_end
@@ -194,10 +195,11 @@ pub struct Descriptor {
     /// State of a compressed file when it was last read to its end.
     #[serde(default, rename = "packed", skip_serializing_if = "Option::is_none")]
     pub compressed: Option<CompressedState>,
-    /// Id of a copy's original, while only the original is read.
+    /// Id of the original, if the file is a copy and only the original is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<OriginId>,
-    /// Offset at which reading of the file began. It is the checkpoint of sinks that have none yet.
+    /// Offset at which reading of the file began. Sinks that have no checkpoint yet start at this
+    /// offset.
     pub start: u64,
     /// Path under which the file was first seen.
     #[serde(with = "shared_text")]
@@ -215,8 +217,8 @@ pub struct Descriptor {
     /// The header lines that were found.
     #[serde(default, skip_serializing_if = "KnownHeaders::is_empty")]
     pub headers: KnownHeaders,
-    /// Whether reading continues in a copy. No writer appends to a copy, and it may end before the
-    /// checkpoint.
+    /// Whether reading continues in a copy. No writer appends to a copy, and the copy may end
+    /// before the checkpoint.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_copy: bool,
     /// Whether the file was read to its end and closed. No more data is expected in it.
@@ -224,7 +226,7 @@ pub struct Descriptor {
     pub closed: bool,
 }
 
-/// Serialization of text that other structures share.
+/// Serialization of text that is shared with other structures.
 mod shared_text {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::sync::Arc;
@@ -243,7 +245,8 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Descriptor {
-    /// Returns the included name of which the file is a generation.
+    /// Returns the included name of which the file is a generation: the name before the rotation,
+    /// or the file's own path.
     pub fn name(&self) -> &str {
         self.rotation_of.as_deref().unwrap_or(&self.path)
     }
@@ -288,7 +291,8 @@ impl Descriptor {
     }
 
     /// Returns the largest offset that the hashes cover. The head is saved before the data is sent,
-    /// and the fingerprint with the checkpoint; after a crash in between, only the head is saved.
+    /// and the fingerprint is saved with the checkpoint. After a crash between the two, only the
+    /// head covers the data.
     pub fn hashed_bytes(&self) -> u64 {
         self.head.bytes.max(self.fingerprint.end)
     }
@@ -316,8 +320,8 @@ impl Descriptor {
     }
 }
 
-/// Returns whether the content has at least this many bytes. Reads a byte instead of using the file
-/// size, which is stale on network file systems.
+/// Returns whether the content is at least this long. Reads a byte instead of using the file size,
+/// which can be stale on network file systems.
 fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
     Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }

@@ -41,7 +41,7 @@ impl LineFilters {
         })
     }
 
-    /// Deselects filtered lines; returns the number of lines deselected.
+    /// Deselects the lines that the filters exclude; returns the number of lines deselected.
     pub fn apply(&self, batch: &mut Batch) -> u64 {
         if self.keep.is_none() && self.drop.is_none() {
             return 0;
@@ -67,7 +67,7 @@ impl Matcher {
         Ok(Matcher { texts, patterns })
     }
 
-    /// Returns for each row whether it matches.
+    /// Returns for each row whether it meets the condition.
     fn rows(&self, batch: &Batch) -> Vec<bool> {
         let mut hits = vec![false; batch.rows()];
         for text in &self.texts {
@@ -83,7 +83,8 @@ impl Matcher {
 }
 
 /// Marks the rows that contain `text`. Searches the whole block instead of each line, so that a
-/// rare text costs one pass over the memory. After a match, the search continues after its line.
+/// rare text costs only one pass over the memory. After a match, the search continues after the
+/// line that contains it.
 fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
     let starts = &batch.starts[..];
     let mut from = 0;

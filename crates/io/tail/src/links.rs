@@ -1,8 +1,8 @@
 //! Symbolic links that match patterns, and the files to which they lead.
 //!
 //! Kubernetes links `/var/log/containers/POD.log` to a file in `/var/log/pods`, which is rotated in
-//! its own folder, so no name in the link's folder changes. Therefore the names behind a link are
-//! watched as well, and rotations are named after the file at its end.
+//! its own folder, so no name in the link's folder changes. Therefore, the names behind a link are
+//! watched as well, and rotations are named after the file at the end of the chain.
 
 use rustix::fs::Uid;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -21,13 +21,13 @@ pub struct Link {
     pub owner: Uid,
 }
 
-/// The links that the last walk found.
+/// The links that the last walk found, with their targets.
 #[derive(Default)]
 pub struct Links {
-    /// Links by the file to which they refer. If several links refer to a file, the first one by
+    /// For each target, the link that refers to it. If there are several links, the first one by
     /// name.
     by_target: HashMap<PathBuf, Link>,
-    /// The links, including the inner links of chains.
+    /// All links, including the inner links of chains.
     links: HashSet<PathBuf>,
     /// Folders that contain the names behind the links.
     folders: BTreeSet<PathBuf>,
@@ -36,8 +36,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// Follows links. In `files`, targets replace the links. A target that `is_included` by its own
-    /// name needs no link.
+    /// Follows links, and replaces them in `files` by their targets. A target that `is_included` by
+    /// its own name needs no link.
     pub fn follow(
         links: BTreeSet<PathBuf>,
         files: &mut BTreeSet<PathBuf>,
@@ -90,8 +90,8 @@ impl Links {
     }
 }
 
-/// Returns a link's owner, and the names behind it up to its target, which need not exist. `None`
-/// if the path is not a link, or refers to a folder or nothing.
+/// Returns a link's owner, and the names behind the link up to its target, which does not need to
+/// exist. Returns `None` if the path is not a link, or leads to a folder or to no valid path.
 fn names_behind(link: &Path) -> Option<(Uid, Vec<PathBuf>)> {
     let owner = Uid::from_raw(std::fs::symlink_metadata(link).ok()?.uid());
     let mut names = Vec::new();

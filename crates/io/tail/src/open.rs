@@ -14,8 +14,8 @@ const CONTAINER_ROOTS: &[&str] =
 /// File descriptors reserved for sinks, the store, connections and folders.
 const OPEN_RESERVE: usize = 128;
 
-/// Returns how many files one source may have open: the process limit minus a reserve for the rest
-/// of the agent, but at least half of the limit.
+/// Returns how many files one source may have open: the process limit minus a reserve for other
+/// parts of the agent, but at least half of the limit.
 pub fn open_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -36,14 +36,14 @@ pub enum Symlinks {
 
 /// Opens a regular file; `None` if the path is something else.
 ///
-/// Checks the opened file instead of the path, so that a file swapped in between cannot evade the
-/// checks.
+/// Checks the opened file instead of the path, so that a file that is swapped in meanwhile cannot
+/// evade the checks.
 ///
 /// # Errors
 /// Returns an error if the file cannot be opened, or is reached through a symlink that `links` does
 /// not allow.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
-    // Opening a FIFO would unblock a writer that waits for a reader. A FIFO that is swapped in
+    // Opening a FIFO would unblock a writer that is waiting for a reader. A FIFO that is swapped in
     // after this check is detected below.
     if !FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode).is_file() {
         return Ok(None);
@@ -65,7 +65,7 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
 }
 
 /// Opens a regular file that is the target of a symlink with this `owner`, or a rotation of such a
-/// file, without following further symlinks; `None` if the path is something else.
+/// file, without following additional symlinks. Returns `None` if the path is something else.
 ///
 /// # Errors
 /// Returns an error if the file cannot be opened, or if `links` does not allow a symlink to it.
@@ -83,7 +83,7 @@ fn not_followed() -> io::Error {
     )
 }
 
-/// Returns the type of a path that is neither a regular file nor a folder.
+/// Returns the type of a path that is neither a regular file nor a folder, for error messages.
 pub fn irregular(path: &Path) -> Option<&'static str> {
     match FileType::from_raw_mode(rustix::fs::stat(path).ok()?.st_mode) {
         FileType::Fifo => Some("FIFO"),
@@ -100,7 +100,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 }
 
 impl Symlinks {
-    /// Returns whether a symlink with this owner to this file is followed.
+    /// Returns whether a symlink with this owner may be followed to this file.
     fn allows(&self, owner: Uid, target: &Stat, file: &File) -> bool {
         match self {
             Symlinks::Never => false,

@@ -9,8 +9,8 @@ pub struct Range {
     from_ns: i64,
     until_ns: i64,
     reader: Option<TimeReader>,
-    /// Whether each origin's last event was selected. An event without a time gets the same
-    /// decision as the event before it.
+    /// Whether each origin's last event was selected. An event without a time is selected if the
+    /// event before it was.
     last: HashMap<OriginId, bool>,
 }
 

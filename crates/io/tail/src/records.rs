@@ -22,7 +22,7 @@ pub const GENERATIONS_MAX: usize = 16;
 pub struct FileRecord {
     /// The id of the file.
     pub id: OriginId,
-    /// The checkpoint of each sink, by sink id. A sink that never settled anything is missing.
+    /// The checkpoint of each sink, by sink id. Sinks that have never settled anything are missing.
     pub checkpoints: Vec<(String, u64)>,
     /// The saved state.
     pub descriptor: Descriptor,
@@ -35,15 +35,14 @@ impl FileRecord {
         Some(FileRecord { id: record.id, checkpoints: record.checkpoints, descriptor })
     }
 
-    /// Returns the offset up to which a sink has settled the file. Without a checkpoint, that is
-    /// the offset at which reading of the file began.
+    /// Returns the offset up to which a sink has settled the file. For a sink without a checkpoint,
+    /// this is the offset at which reading of the file began.
     pub fn settled_by(&self, sink: &str) -> u64 {
         let checkpoint = self.checkpoints.iter().find(|(id, _)| id == sink);
         checkpoint.map_or(self.descriptor.start, |(_, offset)| *offset)
     }
 
-    /// Returns the highest checkpoint, or the offset at which reading of the file began if that is
-    /// higher.
+    /// Returns the highest checkpoint, but at least the offset at which reading of the file began.
     pub fn furthest(&self) -> u64 {
         let highest = self.checkpoints.iter().map(|(_, offset)| *offset).max();
         highest.unwrap_or(0).max(self.descriptor.start)
@@ -62,7 +61,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Adds a record. If its name has too many closed generations, removes the oldest one and
+    /// Adds a record. If its name then has too many closed generations, removes the oldest one and
     /// returns its id.
     pub fn insert(&mut self, record: FileRecord) -> Option<OriginId> {
         let id = record.id;
@@ -146,8 +145,8 @@ fn remove_from<K: std::hash::Hash + Eq>(
     }
 }
 
-/// Returns the names from which rotations derive the names of generations. A linked file may also
-/// be rotated in the link's folder.
+/// Returns the names from which rotations derive the names of generations. A linked file may be
+/// rotated in the link's folder as well.
 fn names_of(descriptor: &Descriptor) -> BTreeSet<String> {
     let paths = [descriptor.name(), &*descriptor.path];
     paths.into_iter().map(|path| file_name(Some(Path::new(path)))).collect()
@@ -168,7 +167,7 @@ pub struct Generations(HashMap<Arc<str>, NameGenerations>);
 #[derive(Default)]
 struct NameGenerations {
     since_ns: i64,
-    /// Generations that are not closed.
+    /// Number of generations that are not closed.
     open: usize,
     /// Closed generations by modification time and id, oldest first.
     closed: Vec<(i64, OriginId)>,
@@ -185,7 +184,7 @@ impl Generations {
         self.change(descriptor, |name| name.open = name.open.saturating_sub(1));
     }
 
-    /// Adds a closed generation; returns the oldest one if there are too many.
+    /// Adds a closed generation; returns the oldest one if there are now too many.
     fn close(&mut self, descriptor: &Descriptor, id: OriginId) -> Option<OriginId> {
         let closed = &mut self.name(descriptor).closed;
         let entry = (descriptor.modified_ns, id);
@@ -221,15 +220,16 @@ impl Generations {
     }
 
     /// Returns the modification time, in nanoseconds since 1970, up to which all generations of the
-    /// name are accounted for. `None` if no generation is recorded, 0 if the time is unknown.
+    /// name are accounted for. Returns `None` if no generation is recorded, and 0 if the time is
+    /// unknown.
     pub fn since(&self, path: &Path) -> Option<i64> {
         let name = self.0.get(&*path.to_string_lossy())?;
         let oldest = name.closed.first().filter(|_| name.closed.len() >= GENERATIONS_MAX);
         Some(name.since_ns.max(oldest.map_or(0, |(modified_ns, _)| *modified_ns)))
     }
 
-    /// Returns the name in the same folder of which `path` may be a generation: a recorded name, or
-    /// a name that `is_included`.
+    /// Returns the name of which `path` may be a generation: a recorded name in the same folder, or
+    /// otherwise a name there that `is_included`.
     pub fn name_of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let names =
             originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
@@ -239,9 +239,8 @@ impl Generations {
     }
 }
 
-/// Loads the saved records of files. The record of a copy is deleted if its original has a record:
-/// data of the copy that was read from the original may be unsettled, and is reread from the
-/// original.
+/// Loads the saved records of files. The record of a copy is deleted if its original has a record,
+/// because any unsettled data that they share is reread from the original.
 ///
 /// Beyond `idle_max` records, files that were read to their end are only listed, so that they can
 /// be finished if they are unchanged.
@@ -351,7 +350,7 @@ fn is_settled(record: &FileRecord, sinks: &[(SinkIndex, String)]) -> bool {
         && sinks.iter().all(|(_, sink)| record.settled_by(sink) == end)
 }
 
-/// Deletes files from the checkpoint store; logs a failure.
+/// Deletes files from the checkpoint store, and logs a failure.
 pub fn forget(gone: &[OriginId], store: &dyn OriginStore, source: &str) {
     if !gone.is_empty()
         && let Err(error) = store.forget(gone)

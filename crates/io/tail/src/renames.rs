@@ -5,14 +5,14 @@ use crate::rotation_names::is_compressed_name;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of paths remembered for the files that one look has opened. Beyond this number,
-/// deleted files are not counted until the next look.
+/// Maximum number of paths remembered of the files that one look has opened. If a look opens more
+/// files, deleted files are not counted until the next look.
 const OPENED_MAX: usize = 1000;
 
-/// Maximum number of created files remembered after a look.
+/// Maximum number of created files that are still remembered after a look.
 const CREATED_MAX: usize = 10_000;
 
-/// A file rename. Each name has several paths if symlinks refer to its folder.
+/// A file rename. A name has several paths if symlinks refer to its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// The paths of the old name.
@@ -32,7 +32,7 @@ pub enum NameChange {
     Deleted(Vec<PathBuf>),
 }
 
-/// The fate of files with changed names.
+/// The outcome of a list of name changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Current paths of files that were renamed and once had a matching name.
@@ -73,7 +73,7 @@ impl NameFollower {
                 followed.deleted.push(name);
             }
         }
-        // The last look may have opened a file whose creation had not been reported.
+        // The last look may have opened a file before its creation was reported.
         let mut opened = self.opened.take();
         let is_unseen = |path: &PathBuf| opened.as_mut().is_some_and(|opened| !opened.remove(path));
         followed.deleted.retain(is_unseen);
@@ -100,11 +100,11 @@ fn follow_rename(renamed: &mut HashSet<PathBuf>, rename: Rename, matches: impl F
     }
 }
 
-/// The files that were created, by their current name.
+/// Files that were created since the last look, by their current name.
 #[derive(Default)]
 struct CreatedFiles {
-    /// The first matching name of each file, if there was one. If a name has several paths, the
-    /// smallest one is the key.
+    /// The first matching name of each file, if there was one, by current path. If the current name
+    /// has several paths, the smallest one is the key.
     files: HashMap<PathBuf, Option<PathBuf>>,
 }
 
@@ -125,8 +125,8 @@ impl CreatedFiles {
         replaced
     }
 
-    /// Forgets the files that are present. The remaining files were deleted or renamed, which has
-    /// not been reported yet.
+    /// Forgets the files that are present. The files that remain have been deleted or renamed, but
+    /// this has not been reported yet.
     fn keep_absent(&mut self) {
         self.files.retain(|path, _| path.symlink_metadata().is_err());
         if self.files.len() > CREATED_MAX {
@@ -134,7 +134,8 @@ impl CreatedFiles {
         }
     }
 
-    /// Forgets a deleted file. Returns its matching name, unless the file was compressed.
+    /// Forgets a deleted file. Returns its matching name, if it had one, unless the file was
+    /// compressed.
     fn delete(&mut self, paths: &[PathBuf]) -> Option<PathBuf> {
         let key = paths.iter().min()?;
         let matching = self.files.remove(key)??;
@@ -231,8 +232,8 @@ mod tests {
         assert_eq!(count(compressed.concat()), 0);
     }
 
-    /// The look occurs between the creation and the deletion, or between the creation and its
-    /// report.
+    /// The look happens either between the creation and the deletion, or between the creation and
+    /// its report.
     #[test]
     fn a_file_that_a_look_has_opened_is_not_counted_and_one_that_it_missed_is() {
         let created = || vec![NameChange::Created(vec!["/app.log".into()])];

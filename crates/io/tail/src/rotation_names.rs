@@ -26,14 +26,14 @@ pub fn is_numbered(path: &Path) -> bool {
     })
 }
 
-/// Returns the common prefix of all of a file's rotations: its name up to the last dot. In a
-/// rotation's name, the prefix is followed by a dot, `-` or `_`.
+/// Returns the prefix that the names of all of a file's rotations share: the file's name up to the
+/// last dot. In a rotation's name, the prefix is followed by a dot, `-` or `_`.
 pub fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 /// Returns whether `other` is a name that a rotation could give to `original` or its compressed
-/// form: a number, a date, an extension.
+/// form, such as one with a number, a date or an extension.
 pub fn is_rotation_name(original: &str, other: &str) -> bool {
     let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
     if original == ending.unwrap_or(other) {
@@ -178,7 +178,7 @@ mod tests {
             others
                 .iter()
                 .for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
-            // `originals_of` leaves out names that themselves end in a rotation number.
+            // `originals_of` omits names that themselves end in a rotation number.
             let found = |other: &&&str| originals_of(other).contains(&original.to_owned());
             assert!(
                 original == "app.log.1" || others.iter().all(|other| found(&other)),

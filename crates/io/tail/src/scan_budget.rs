@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// Scans use at most 1/20 of a core.
 const CPU_SHARE: u32 = 20;
 
-/// Scans use at most 1/4 of the wall time, because disks may block. With a smaller share, a slow
-/// disk would delay the next scan so long that files could appear and be rotated away unseen.
+/// Scans use at most 1/4 of the wall time, because disks can block. With a smaller share, a slow
+/// disk would delay the next scan for so long that files could appear and be rotated away unseen.
 const TIME_SHARE: u32 = 4;
 
 /// A scan in progress on this thread.

@@ -1,11 +1,11 @@
-//! Settings for a source.
+//! Settings of a source that reads files.
 
 use crate::discover::{Exclude, Pattern};
 use crate::{Framing, HeaderLines, LineFilters, LineLimits, Range, Symlinks};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings for a source that reads files.
+/// Settings of a source that reads files.
 pub struct TailSettings {
     /// Patterns that match the files to read.
     pub include: Vec<Pattern>,
@@ -13,9 +13,10 @@ pub struct TailSettings {
     pub exclude: Exclude,
     /// Which symlinks to files are followed.
     pub symlinks: Symlinks,
-    /// Whether files that exist at the very first start are read starting at their end.
+    /// Whether files that exist at the source's very first start are read starting at their end.
     pub read_from_end: bool,
-    /// At the very first start, files not written to for this long are read starting at their end.
+    /// Files that have not been written to for this long are read starting at their end, but only
+    /// at the source's very first start.
     pub ignore_older: Option<Duration>,
     /// Maximum number of open files; by default as many as the system allows.
     pub open_files_max: Option<usize>,
@@ -26,7 +27,7 @@ pub struct TailSettings {
     pub read_timeout: Option<Duration>,
     /// How rotated files are held.
     pub held: HeldSettings,
-    /// The time range to read, after which the source ends.
+    /// The time range to read. The source ends once it has read all files. `None` for no range.
     pub range: Option<Range>,
     /// Which lines are kept.
     pub filters: LineFilters,
@@ -43,10 +44,13 @@ pub struct TailSettings {
 pub struct HeldSettings {
     /// Whether such a file gets a hard link in `data_dir`.
     pub link: bool,
-    /// Whether shutdown copies the unsettled rest of a deleted file that has no link to `data_dir`.
+    /// Whether shutdown copies to `data_dir` the unsettled remainder of a deleted file that has no
+    /// link.
     pub copy_at_stop: bool,
-    /// Whether the rest of a deleted file goes to the disk buffers of sinks that cannot take it.
+    /// Whether the remainder of a deleted file is written to the disk buffers of sinks that are not
+    /// accepting it.
     pub spool: bool,
-    /// Maximum bytes of deleted files; by default the smaller of 1 GiB and 5% of the file system.
+    /// Maximum bytes of deleted files that are held; by default the smaller of 1 GiB and 5% of the
+    /// file system.
     pub bytes_max: Option<u64>,
 }

@@ -64,7 +64,8 @@ use stop::Stop;
 use tails::Tails;
 use walks::Walks;
 
-/// Minimum pause between polls of the source. Files that become due within it are polled together.
+/// Minimum pause between polls of the source. Files that become due during the pause are polled
+/// together.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// Maximum pause between polls of the source. A write to a quiet file is noticed after at most this
@@ -80,20 +81,20 @@ const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A last line without a line ending is treated as complete once its file has no path and has not
-/// grown for this long.
+/// A last line without a line ending is treated as complete once its file has had no path and has
+/// not grown for this long.
 const FINISH_SILENCE: Duration = Duration::from_secs(2);
 
-/// A file without a path is closed once it has not grown for this long, because its writer may
+/// A file is closed once it has had no path and has not grown for this long, because its writer may
 /// still have it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
 
 /// Interval of lag updates for files that are not read to their end.
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A poll without a line ends after this many reads, so that an endless line does not delay other
-/// files or shutdown. A poll with lines may in addition read each due file once, because a file
-/// that stays due without lines must not prolong the poll.
+/// Maximum number of consecutive reads without a line in one poll, so that an endless line does not
+/// delay other files or shutdown. Once a poll has found lines, it may additionally read each due
+/// file once.
 const EMPTY_READS_MAX: usize = 64;
 
 /// The reason reported for a pattern without a match.
@@ -203,7 +204,7 @@ impl Source for FileSource {
     }
 }
 
-// The steps of the source, each with the parts that it changes.
+// The steps of the source, each with the parts of the source that it changes.
 impl FileSource {
     fn identification(&mut self) -> Identification<'_> {
         Identification {
@@ -311,15 +312,15 @@ impl FileSource {
         }
     }
 
-    /// Leaves a range that must be reread to the awaited copy of its file; returns whether a copy
-    /// is awaited.
+    /// Leaves a range that must be reread to the copy of its file, if a copy is awaited; returns
+    /// whether that is the case.
     fn take_back(&mut self, again: &Reread) -> bool {
         let sink = self.scope.open.sinks.iter().find(|(index, _)| *index == again.sink);
         let orphans = &mut self.history.orphans;
         sink.is_some_and(|(_, id)| orphans.take_back(again.origin, id, again.range.start))
     }
 
-    /// Counts and settles a range that must be reread but was truncated.
+    /// Counts and settles a range that cannot be reread, because it was truncated.
     fn drop_reread(&self, again: &Reread, now: EngineTime) {
         let open = &self.scope.open;
         let range = again.range.clone();
@@ -349,7 +350,8 @@ impl FileSource {
         self.declare_memory(cx);
     }
 
-    /// Declares the memory that the files take, so that less is read while they take a lot.
+    /// Declares the memory that the files take, so that less data is in flight while they take a
+    /// lot.
     fn declare_memory(&mut self, cx: &SourceCx<'_>) {
         let records = self.history.records.len() * RECORD_BYTES;
         let tracked = self.files.len() * FILE_BYTES + records;
@@ -369,7 +371,7 @@ impl FileSource {
         let now = cx.now.since_start;
         let scan_budget = ScanBudget::begin();
         let mut found = walk(&self.scope.settings.include, &self.scope.settings.exclude);
-        // This step uses the links' names that were known when the files were renamed.
+        // Follow renames with the links that were known when the files were renamed.
         let renamed = self.discovery.follow_names(self.watch.take_named(), &self.scope, cx);
         self.scope.follow_links(&mut found);
         found.files.extend(renamed);
@@ -394,7 +396,7 @@ impl FileSource {
             log_matches(found.files.len(), cx);
         }
         self.discovery.report(unreadable, &self.scope, cx);
-        // The first walk may take a long time, and must not delay the second.
+        // The first walk may take a long time, but must not delay the second one.
         self.walks.set_pause(if is_first { WALK_PAUSE } else { scan_budget.interval() });
     }
 
@@ -419,7 +421,7 @@ impl FileSource {
         let has_folder = changed.has_folder(&files);
         let mut unreadable = self.discovery.unreadable().clone();
         changed.remove_from(&mut unreadable, &self.scope);
-        // A pattern without a match may match now; only a walk detects that.
+        // A pattern that had no match may match now. Only a walk detects that.
         let may_match = !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
         if has_folder || may_match {
             self.walks.request();
@@ -439,7 +441,7 @@ impl FileSource {
         unreadable: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
     ) {
-        // Files that are found again no longer have a record.
+        // A file that is found again has no record anymore.
         let listed = self.folders_to_list(look.files);
         let mut identified = self.identification().identify_all(look.files, unreadable, cx);
         self.restoring().restore_held(&mut identified, cx);
@@ -482,7 +484,8 @@ impl FileSource {
         parents.chain(self.history.folders()).collect()
     }
 
-    /// Records which files a look has seen, among the files with changed names, or among all files.
+    /// Records which files a look has seen: among the files with changed names, or, for a walk,
+    /// among all files.
     fn note_looked(
         &mut self,
         changed: Option<&ChangedNames>,
@@ -525,8 +528,8 @@ impl FileSource {
 
 // Reading.
 impl FileSource {
-    /// Fills one block from the files that are due; also returns whether sinks or memory block any
-    /// file.
+    /// Fills one block from the files that are due. Also returns whether any file is blocked by
+    /// sinks or by a lack of memory.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let mut blocked = Vec::new();
@@ -562,7 +565,7 @@ impl FileSource {
         self.after_fill(fill, blocked, cx)
     }
 
-    /// Takes a block for lines from a file; `None` if there is no memory for it.
+    /// Takes a block for lines from a file; returns `None` if there is no memory for it.
     fn empty_fill(&mut self, id: OriginId, sinks: SinkSet, cx: &SourceCx<'_>) -> Option<Fill> {
         let (block, permit) = cx.block(self.files.get(id)?.block_bytes())?;
         Some(Fill::new(block, permit, sinks, std::mem::take(&mut self.buffers)))
@@ -583,8 +586,8 @@ impl FileSource {
         self.after_read(id, choice.cursor, read, cx)
     }
 
-    /// Requeues blocked files, and saves grown heads. If the heads cannot be saved, the block is
-    /// not sent.
+    /// Requeues blocked files, and saves the heads that have grown. If the heads cannot be saved,
+    /// the block is not sent.
     fn after_fill(
         &mut self,
         fill: Option<Fill>,
@@ -606,8 +609,9 @@ impl FileSource {
         (None, true)
     }
 
-    /// Returns whether to read the file now. Reopens a closed file, allows one decompression at a
-    /// time, and skips the data that a copy shares with its original.
+    /// Returns whether to read the file now. Reopens the file if it is closed, lets only one
+    /// compressed file be decompressed at a time, and skips the data that a copy shares with its
+    /// original.
     fn may_read(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         if !self.holding().reopen(id, &[], cx) {
             return false;
@@ -623,7 +627,8 @@ impl FileSource {
         ready
     }
 
-    /// Picks one of the file's cursors. `None` if the file is blocked, or was read to its end.
+    /// Picks one of the file's cursors. Returns `None` if the file is blocked, or has been read to
+    /// its end.
     fn choose(
         &mut self,
         id: OriginId,
@@ -632,7 +637,7 @@ impl FileSource {
     ) -> Option<Choice> {
         let tail = self.files.get_mut(id)?;
         let mut choice = tail.choose(cx.ready, cx.blocked);
-        // The rest of a deleted file goes to disk buffers.
+        // The remainder of a deleted file goes to disk buffers.
         if choice.is_none() && !cx.overflow.is_empty() && !tail.is_read() && tail.is_deleted() {
             choice = tail.choose(cx.ready | cx.overflow, cx.blocked - cx.overflow);
         }
@@ -699,7 +704,8 @@ impl FileSource {
         let open = &self.scope.open;
         let Some(tail) = self.files.get_mut(id) else { return };
         let position = cursor.position;
-        // The file ends before data that other cursors have read, because a copy lacks it.
+        // The file ends before data that other cursors have read, because reading continues in a
+        // copy that lacks this data.
         if tail.is_in_copy() && position < head && tail.cursors().list().contains(&cursor) {
             skip_missing(tail, position, head, cx);
         }
@@ -748,7 +754,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Returns the other files in the `listed` folders, and the other names that appeared.
+    /// Returns the names that appeared and all files in the `listed` folders, except the files that
+    /// match.
     fn beside(&self, listed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let entries = listed.iter().flat_map(std::fs::read_dir).flatten().flatten();
         let paths = entries.map(|entry| entry.path()).chain(self.appeared.iter().cloned());

@@ -18,7 +18,7 @@ pub struct Stability(HashMap<Inode, Observation>);
 
 struct Observation {
     size: u64,
-    /// Time at which this size was first observed.
+    /// Time at which the current size was first observed.
     since: EngineTime,
     /// Whether the file was checked since the last sweep.
     checked: bool,

@@ -35,8 +35,8 @@ use std::time::Duration;
 /// Minimum read size in bytes, for files with short lines.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
-/// At this attempt and later ones, an abandoned range is sent in a batch without other data, so
-/// that a sink that panics on the range abandons nothing else.
+/// Starting with this attempt, an abandoned range is sent in a batch without other data, so that a
+/// sink that panics on the range does not abandon other data.
 pub const ALONE_FROM: u8 = 2;
 
 /// A block being filled with lines from one or more files.
@@ -81,7 +81,8 @@ impl Fill {
         std::mem::take(&mut self.buffers)
     }
 
-    /// Returns whether data read at `cursor` may join this batch.
+    /// Returns whether data that is read at `cursor` may join this batch. If `alone`, the data
+    /// needs a batch without other data.
     pub fn accepts(&self, cursor: &Cursor, alone: bool) -> bool {
         self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
     }
@@ -110,9 +111,9 @@ pub enum Read {
     End,
     /// There was nothing to read.
     Nothing,
-    /// The next line needs a new block.
+    /// The next line does not fit into this block.
     Full,
-    /// The file no longer contains what was read.
+    /// The file no longer contains what was read from it.
     Changed,
 }
 
@@ -147,8 +148,8 @@ impl Request<'_> {
     }
 }
 
-/// How long the result of an identity check is valid while a file is read. A file that waits for
-/// memory may be rewritten in that time, and grow beyond the offset read so far.
+/// How long the result of an identity check is valid while a file is read. Without this limit, a
+/// file that waits for memory could be rewritten, and could grow beyond the offset read so far.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Byte order marks.
@@ -160,7 +161,7 @@ struct Unfinished {
     /// Range of the line in the file.
     begin: u64,
     end: u64,
-    /// Time since which the line has not grown.
+    /// When the line last grew.
     since: EngineTime,
 }
 
@@ -192,7 +193,7 @@ pub struct Tail {
     held: Option<Box<HeldFile>>,
     /// The offset at which reads ended, if the end was reached since the last poll.
     end: Option<u64>,
-    /// The last bytes that the file is known to share with a copy.
+    /// The fingerprint at the end of the bytes that the file shares with a copy, if there is one.
     copied: Option<Box<Fingerprint>>,
     /// Whether an error in compressed data was logged.
     error_logged: bool,
@@ -207,13 +208,13 @@ pub struct Tail {
     framer: Option<Box<FileFramer>>,
     /// Which lines are headers that name columns.
     header: Option<Arc<HeaderLines>>,
-    /// Overlong lines whose end has not been found yet, at most one per cursor.
+    /// Overlong lines whose end has not been found yet; at most one for each cursor.
     long: Vec<LongScan>,
     /// The last line, if it is incomplete.
     unfinished: Option<Box<Unfinished>>,
     /// Offset at which the last piece of a split line ends, if more of the line follows.
     piece_end: Option<u64>,
-    /// A run of NUL bytes at a cursor whose end has not been found yet.
+    /// A run of NUL bytes at a cursor, whose end has not been found yet.
     nuls: Option<Box<NulRun>>,
     /// Whether skipped NUL bytes were logged.
     nuls_logged: bool,
@@ -277,7 +278,7 @@ impl Tail {
         self
     }
 
-    /// Returns whether an incomplete event waits for its timeout.
+    /// Returns whether an incomplete event is waiting for its timeout.
     pub fn is_open(&self) -> bool {
         self.framer.as_ref().is_some_and(|framer| framer.is_open())
     }
@@ -297,7 +298,7 @@ impl Tail {
             .ok_or_else(|| io::Error::other("closed because of the open-file limit"))
     }
 
-    /// Closes the file because of the limit on open files. It is reopened for the next read.
+    /// Closes the file because of the limit on open files. The file is reopened for the next read.
     pub fn park(&mut self) {
         self.content = None;
     }
@@ -328,8 +329,8 @@ impl Tail {
         })
     }
 
-    /// Returns whether the file was renamed, or has the name of a rotated file, so that it will
-    /// likely be deleted.
+    /// Returns whether the file was renamed or has the name of a rotated file, so that it is likely
+    /// to be deleted.
     pub fn is_rotated(&self) -> bool {
         self.gone_since.is_some()
             || self.path() != Path::new(self.descriptor.name())
@@ -405,8 +406,9 @@ impl Tail {
         self.content()?.at_end(offset)
     }
 
-    /// Returns whether the data up to `offset` is complete: no more is expected, and no compressed
-    /// data after it is truncated or corrupt, which can only be found by reading to the end.
+    /// Returns whether the data up to `offset` is complete: no more data is expected, and the
+    /// compressed data, if any, is not truncated or corrupt. The latter can be detected only at the
+    /// end of the content.
     fn ends_at(&mut self, offset: u64, request: Request<'_>) -> io::Result<bool> {
         let finish = request.finish || self.is_overdue(offset, request);
         Ok(finish && self.at_end(offset)? && !self.is_incomplete())
@@ -421,8 +423,8 @@ impl Tail {
         })
     }
 
-    /// Records that the last line, at the cursor, has not ended at `end`. `text` is its beginning,
-    /// or its end.
+    /// Records that the last line, which begins at the cursor, is still unfinished at `end`. `text`
+    /// is the line's beginning or its end.
     fn note_unfinished(&mut self, request: Request<'_>, text: &[u8], end: u64) {
         let begin = request.position();
         let now = request.cx.now.since_start;
@@ -454,7 +456,7 @@ impl Tail {
     }
 
     /// Returns whether the file is shorter than what was read. Reads the last known byte instead of
-    /// using the file size, which is stale on network file systems.
+    /// using the file size, which can be stale on network file systems.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let copied = self.copied.as_ref().map_or(0, |copied| copied.end);
@@ -475,9 +477,9 @@ impl Tail {
         Ok(is_same)
     }
 
-    /// Returns whether the file still contains what was read and the content of its copies. It may
-    /// have been truncated and rewritten to any length. Compressed files are not checked, because
-    /// no program rewrites them in place.
+    /// Returns whether the file still contains what was read from it and copied from it. The file
+    /// may have been truncated and rewritten to any length. Compressed files are not checked,
+    /// because no program rewrites them in place.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let head = self.descriptor.head;
         let fingerprint = self.fingerprints.last();
@@ -510,8 +512,8 @@ impl Tail {
         self.fingerprints.last().end
     }
 
-    /// Adds the fingerprint at the end of a compressed file, if the last read was too short for
-    /// one. Decompresses the file again.
+    /// Adds the fingerprint that ends at the end of a compressed file, if the last read was too
+    /// short for one. This decompresses the file again.
     pub fn fingerprint_end(&mut self, end: u64) {
         let content = self
             .content
@@ -522,8 +524,8 @@ impl Tail {
         }
     }
 
-    /// Frees the memory of the most recently read bytes. Called once no copy in progress can lack
-    /// them.
+    /// Frees the memory of the most recently read bytes. Called once a copy in progress can no
+    /// longer lack them.
     pub fn forget_recent(&mut self) {
         self.fingerprints.forget_recent();
     }
@@ -557,10 +559,10 @@ impl Tail {
     }
 
     /// Extends a short head; returns whether the head changed. A changed head must be saved before
-    /// data is sent.
+    /// the file's data is sent.
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
-        // After a truncation, the file has other content.
+        // After a truncation, the head of the new content must not be recorded.
         if !self.descriptor.head.is_full()
             && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
@@ -572,7 +574,7 @@ impl Tail {
         before != self.descriptor.head
     }
 
-    /// Returns whether the compressed data is truncated or corrupt, so that the last line may be
+    /// Returns whether compressed data is truncated or corrupt, so that the last line may be
     /// incomplete.
     pub fn is_incomplete(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.error().is_some())
@@ -599,7 +601,7 @@ impl Tail {
     }
 
     /// Removes the inode from the descriptor of a truncated file. The inode now has other content,
-    /// so only a copy may match the descriptor.
+    /// so the descriptor must match only a copy.
     pub fn leave_inode(&mut self) {
         self.descriptor.inode = 0;
     }
@@ -647,7 +649,7 @@ impl Tail {
     }
 }
 
-/// Returns a path unless it is the file's first path.
+/// Returns `None` if a path is the file's first path, and otherwise the path.
 fn other_path(path: PathBuf, descriptor: &Descriptor) -> Option<Box<Path>> {
     (path != Path::new(&*descriptor.path)).then(|| path.into_boxed_path())
 }

@@ -18,14 +18,14 @@ use std::sync::LazyLock;
 /// Maximum number of pending names, to bound the memory.
 const NAMES_MAX: usize = 10_000;
 
-/// A source's files may take one in this many of a user's watches. Folders need some watches, and
-/// so do other sources and programs.
+/// A source's files may take one in this many of a user's watches, because folders, other sources
+/// and other programs also need watches.
 const FILES_SHARE: usize = 2;
 
-/// Path to the number of watches that a user may have on Linux.
+/// Path of the kernel setting for the maximum number of watches per user.
 const WATCHES_MAX_PATH: &str = "/proc/sys/fs/inotify/max_user_watches";
 
-/// The default before Linux 5.11, for systems that do not report the number.
+/// The kernel's default before Linux 5.11, used if the setting cannot be read.
 const WATCHES_MAX: usize = 8192;
 
 /// inotify watches on folders and quiet files.
@@ -56,13 +56,14 @@ pub struct Changes {
 /// Summary of the events since the last call to [`Watch::read_events`].
 #[derive(Default)]
 pub struct WatchEvents {
-    /// Names changed in the folders: see [`Watch::take_changes`].
+    /// Whether names changed in the folders: see [`Watch::take_changes`].
     pub names: bool,
-    /// Folders appeared or vanished, so that a walk is needed.
+    /// Whether folders appeared or vanished, so that a walk is needed.
     pub folders: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<OriginId>,
-    /// Events were lost, in the kernel or for lack of capacity, so any file may have changed.
+    /// Whether events were lost, in the kernel or for lack of capacity, so that any file may have
+    /// changed.
     pub overflow: bool,
 }
 
@@ -83,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Creates a watch that reports nothing.
+    /// Creates a `Watch` that reports nothing.
     #[cfg(test)]
     pub fn without_inotify() -> Watch {
         Watch { fd: None, ..Watch::new() }
@@ -138,13 +139,14 @@ impl Watch {
         self.add_file(id, Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 
-    /// Watches a finished file for its next write. If the path belongs to another file by now, no
-    /// harm is done, because an event is only a hint.
+    /// Watches a finished file for its next write. It does no harm if the path belongs to another
+    /// file by now, because an event is only a hint.
     pub fn watch_path(&mut self, id: OriginId, path: &Path) {
         self.add_file(id, path);
     }
 
-    /// Watches a file for its next write; returns whether the watch was added for this id alone.
+    /// Watches a file for its next write. Returns whether the watch was added and no other id had
+    /// the same watch.
     fn add_file(&mut self, id: OriginId, path: &Path) -> bool {
         let Some(fd) = self.fd.as_ref().filter(|_| self.files.len() < self.files_max) else {
             return false;

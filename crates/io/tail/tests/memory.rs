@@ -44,7 +44,8 @@ const FILES: usize = 2500;
 /// Longer than any pause between two polls of the source.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Polls for `time`, delivers the rows read, and commits the checkpoints.
+/// Polls for `time`, delivers the rows that are read, and commits the checkpoints. Returns the
+/// number of rows.
 fn run(rig: &mut SourceRig, source: &mut FileSource, time: Duration) -> usize {
     let mut rows = 0;
     let until = rig.now.since_start + time;
@@ -64,8 +65,8 @@ fn run(rig: &mut SourceRig, source: &mut FileSource, time: Duration) -> usize {
     rows
 }
 
-/// Returns the bytes per file that are allocated by the source and its ledger once all files are
-/// idle; `idle_files_max` of the files are tracked in full.
+/// Returns how many bytes per file the source and its ledger have allocated once all files are
+/// idle. `idle_files_max` files are tracked in full.
 fn bytes_per_file(idle_files_max: usize) -> usize {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };

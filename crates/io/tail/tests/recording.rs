@@ -68,8 +68,8 @@ fn the_events_of_a_path_have_every_byte_that_was_read_of_it() {
     fs::write(path("older.log.zst"), &zstandard).unwrap();
     let mut rig = SourceRig::new(&["a"]);
     rig.until_eof = true;
-    // The first expression in a process reads the number of processors, and the first source reads
-    // the number of files it may watch.
+    // Do this once before measuring: the first expression in a process reads the number of
+    // processors, and the first source reads the number of files it may watch.
     drop(FileSource::open(settings(folder.path(), "none"), SourceRig::new(&["b"]).open()).unwrap());
     let of_source = settings(folder.path(), "*.log*");
     let truth = thread_bytes(|| {

@@ -1,4 +1,5 @@
-//! Lines that pass the filters, compared with filtering each line separately.
+//! The lines that pass the filters, compared with those that pass if each line is filtered
+//! separately.
 
 use super::*;
 use millstream_model::{Grant, Ledger};
@@ -28,7 +29,7 @@ fn left(
     rows.map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
 }
 
-/// A line is kept if it matches any text or expression of `keep_lines` and none of `drop_lines`.
+/// A line is kept if it matches something in `keep_lines` and nothing in `drop_lines`.
 #[test]
 fn drop_lines_applies_after_keep_lines() {
     let text = b"ERROR a\nWARN b\nERROR health\n\nerror 503\nstatus=200\n";

@@ -15,14 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Creates tails for files.
+/// Creates tails for files that are recorded or unknown.
 #[derive(Clone, Copy)]
 pub(super) struct Adoption<'a> {
     pub scope: &'a Scope,
     pub history: &'a History,
 }
 
-/// A file that was opened at a path.
+/// A file that was opened, and the path at which it was opened.
 pub(super) struct OpenedFile {
     pub path: PathBuf,
     pub content: Content,
@@ -67,7 +67,7 @@ impl<'a> Adoption<'a> {
         self.adopt_as(id, candidate, start)
     }
 
-    /// Adopts a file with the id `id`, to be read starting at `start`.
+    /// Adopts a file under the given id, to be read starting at `start`.
     pub(super) fn adopt_as(
         self,
         id: OriginId,
@@ -108,7 +108,7 @@ impl<'a> Adoption<'a> {
         tail.with_framing(settings.framing.as_ref()).with_header(settings.header.as_ref())
     }
 
-    /// Creates an origin, with the container attributes from the path of the file or the path of a
+    /// Creates an origin, with the container attributes from the file's path, or from the path of a
     /// link to the file.
     fn origin(self, id: OriginId, name: Arc<str>, path: &Path) -> Arc<Origin> {
         let link = self.names().link_beside(path).map(|link| link.path.as_path());
@@ -120,7 +120,8 @@ impl<'a> Adoption<'a> {
         Arc::new(origin)
     }
 
-    /// Returns the start offset of a file that exists at the very first start.
+    /// Returns the offset at which to start reading a file that exists at the source's very first
+    /// start.
     pub(super) fn first_offset(self, candidate: &mut Candidate, now: Now) -> io::Result<u64> {
         let settings = &self.scope.settings;
         if settings.range.is_some() {

@@ -4,7 +4,7 @@ use crate::settings::TailSettings;
 use crate::tail::Fill;
 use millstream_model::{Batch, Polled, Selection, SourceCx};
 
-/// Returns the batch for a filled block, without the lines that the settings leave out.
+/// Returns the batch for a filled block, without the lines that the settings exclude.
 pub(super) fn batch(fill: Fill, settings: &mut TailSettings, cx: &SourceCx<'_>) -> Polled {
     let used = fill.used();
     let block = fill.block.freeze(used);

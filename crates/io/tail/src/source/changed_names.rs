@@ -23,7 +23,7 @@ pub(super) struct ChangedNames {
 }
 
 impl ChangedNames {
-    /// Creates the list from the changes that inotify reports, and the files to check again.
+    /// Creates the list from the changes that inotify has reported and the files to check again.
     pub(super) fn new(changes: Changes, mut incomplete: BTreeSet<PathBuf>) -> ChangedNames {
         let mut appeared = changes.appeared;
         let mut all = changes.vanished;
@@ -32,8 +32,7 @@ impl ChangedNames {
         ChangedNames { all, deleted: changes.deleted, appeared }
     }
 
-    /// Returns whether a link is new or may refer to another file, so that only a walk can follow
-    /// it.
+    /// Returns whether a changed name is a link, or was one. Only a walk can follow links.
     pub(super) fn has_link(&self, scope: &Scope) -> bool {
         let is_link = |path: &Path| path.is_symlink() && scope.is_included(path);
         self.all.iter().any(|path| scope.links.has(path) || is_link(path))
@@ -45,21 +44,21 @@ impl ChangedNames {
         self.appeared.iter().filter(is_file).cloned().collect()
     }
 
-    /// Returns whether a folder appeared that is not among the `files`. inotify reports a symlink
-    /// to a folder like a file.
+    /// Returns whether a folder appeared that is not among the `files`. inotify does not
+    /// distinguish a symlink to a folder from a file.
     pub(super) fn has_folder(&self, files: &BTreeSet<PathBuf>) -> bool {
         self.appeared.iter().any(|path| !files.contains(path) && path.is_dir())
     }
 
-    /// Removes the paths whose names changed from a report of unreadable paths. A linked file is
-    /// reported with the link's name.
+    /// Removes the changed names from a report of unreadable paths. A linked file is reported under
+    /// the link's name.
     pub(super) fn remove_from(&self, unreadable: &mut BTreeMap<PathBuf, String>, scope: &Scope) {
         let reported: HashSet<&Path> =
             self.all.iter().map(|path| scope.included_name(path)).collect();
         unreadable.retain(|path, _| !reported.contains(path.as_path()));
     }
 
-    /// Adds to a report the patterns that matched one of the names and no longer match a file.
+    /// Adds to a report the patterns that matched a changed name and no longer match any file.
     pub(super) fn add_missing(
         &self,
         unreadable: &mut BTreeMap<PathBuf, String>,

@@ -33,7 +33,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The parts of the source that change when a file is compared with other files, or was truncated.
+/// The parts of the source that change when a file is compared with other files, or has been
+/// truncated.
 pub(super) struct Copies<'a> {
     pub scope: &'a Scope,
     pub files: &'a mut Tails,
@@ -47,7 +48,7 @@ pub(super) struct Copies<'a> {
 pub(super) struct Comparison<'a> {
     pub originals: &'a Originals,
     pub folder_inodes: &'a FolderInodes,
-    /// Files that this walk has opened.
+    /// Files that the current walk has opened.
     pub new: &'a mut [Tail],
 }
 
@@ -60,11 +61,13 @@ impl Comparison<'_> {
         files.get_mut(id).or_else(|| self.new.iter_mut().find(|tail| tail.id() == id))
     }
 
-    /// Returns whether a possible original of the candidate was opened in this walk and truncated
-    /// since then. The next walk handles the truncation, once the source reads the file.
+    /// Returns whether a possible original of the candidate was opened by this walk and has been
+    /// truncated since. The next walk handles the truncation, after the source has started reading
+    /// the file.
     fn check_new_truncated(&mut self, candidate: &Candidate) -> bool {
         let ids = self.originals.ids_for(candidate);
-        // A rewritten file and its copy differ in their first bytes.
+        // A rewritten file and the copy of its old content differ in their first bytes, so search
+        // by name as well.
         let paths = self.originals.paths_beside(candidate);
         if ids.is_empty() && paths.is_empty() {
             return false;
@@ -143,7 +146,7 @@ impl Copies<'_> {
             if self.handle_truncations(&candidate, &originals, cx) {
                 originals = self.all_originals(new);
             }
-            // A truncated file continues in this copy.
+            // A truncated file already continues in this copy.
             if self.files.id_of(inode).is_some() {
                 continue;
             }
@@ -181,17 +184,17 @@ impl Copies<'_> {
         if name.is_some() && self.match_settled(&mut candidate, &others) {
             return Ok(None);
         }
-        // Rotations compress renamed files, and copy files that keep their path. Another file with
-        // the content of a renamed file is another generation.
+        // Rotations compress files that were renamed, and copy files that keep their path. A plain
+        // file with the content of a renamed file is therefore another generation.
         let is_plain = !candidate.content.is_compressed();
         let is_original = |tail: &Tail| !is_plain || !is_rotated(tail);
         let mut original = None;
         if name.is_none() {
             original = self.original_of(&mut candidate, &mut others, is_original);
         }
-        // All of a copy is read from its original, whatever other files begin with the same bytes.
-        // Compressed files are judged by size and time, and are rarely copies of a file that is
-        // still being written.
+        // A copy is read entirely from its original, even if other files begin with the same bytes.
+        // This excludes compressed files: they are compared only by size and time, and are rarely
+        // copies of a file that is still being written.
         if let Some(original) = original
             && is_plain
             && others.get(original, self.files).is_some_and(has_its_name)
@@ -218,8 +221,8 @@ impl Copies<'_> {
         self.history.match_settled(candidate, others.folder_inodes, &self.scope.open)
     }
 
-    /// Adopts a file that matches a pattern and that matched no original. If an original was just
-    /// truncated, the comparison must be repeated.
+    /// Adopts a file that matches a pattern and no original. If an original has just been
+    /// truncated, the comparison must be repeated, and the result is `None`.
     fn adopt_other(
         &mut self,
         candidate: Candidate,
@@ -233,8 +236,8 @@ impl Copies<'_> {
         self.adopt_included(candidate, cx).map(Some)
     }
 
-    /// Resumes a recorded file in the candidate. `is_gone` means that the candidate matches no
-    /// pattern.
+    /// Resumes reading a recorded file in the candidate. `is_gone` means that no pattern matches
+    /// the candidate.
     fn continue_in(
         &self,
         candidate: Candidate,
@@ -251,7 +254,7 @@ impl Copies<'_> {
         tail
     }
 
-    /// Makes the next walk or name check look at a file again.
+    /// Makes the next walk or name check examine a file again.
     fn look_again(&mut self, candidate: Candidate) {
         self.history.rotations.wait_for(candidate.path);
         self.walks.request();
@@ -260,8 +263,8 @@ impl Copies<'_> {
 
 // Truncated files.
 impl Copies<'_> {
-    /// Handles a truncated file. Its content is a new file with a new id; reading of the old
-    /// content continues in the copy, if there is one.
+    /// Handles a truncated file. Its new content becomes a new file with a new id. Reading of the
+    /// old content continues in its copy, if there is one.
     pub(super) fn truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) {
         let copy = self.search().find_copy(id);
         let Some(old) = self.files.get_mut(id) else { return };
@@ -302,9 +305,9 @@ impl Copies<'_> {
         self.files.skip_until(id, cx.now.since_start + UNWATCHED_POLL);
     }
 
-    /// Adopts the new content of a rewritten file: as a copy, because programs that keep one copy
-    /// overwrite the previous one, or else as a new file. `None` as long as data from its original
-    /// is in flight.
+    /// Adopts the new content of a rewritten file. The content may be a copy, because programs that
+    /// keep a single copy overwrite it; otherwise, it is a new file. Returns `None` while data from
+    /// the original of such a copy is in flight.
     fn adopt_rewritten(
         &mut self,
         mut candidate: Candidate,
@@ -332,9 +335,9 @@ impl Copies<'_> {
         }
     }
 
-    /// Returns the files that still have the path where they were first seen. Their names are
-    /// shorter than the names of their copies, so that handling a truncation never leads back to
-    /// the same file.
+    /// Returns the files that still have the path where they were first seen. Because such names
+    /// are shorter than the names of copies, handling a truncation never leads back to the same
+    /// file.
     fn in_place(&self) -> Originals {
         let mut originals = Originals::default();
         for tail in self.files.iter().filter(|tail| tail.path() == Path::new(tail.name())) {
@@ -343,7 +346,7 @@ impl Copies<'_> {
         originals
     }
 
-    /// Handles possible originals of the candidate that were truncated, because a copy does not
+    /// Handles possible originals of the candidate that were truncated, because the copy does not
     /// match their new content. Returns whether any original was truncated.
     fn handle_truncations(
         &mut self,
@@ -351,7 +354,8 @@ impl Copies<'_> {
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        // A rewritten file and its copy differ in their first bytes.
+        // A rewritten file and the copy of its old content differ in their first bytes, so search
+        // by name as well.
         let paths = originals.paths_beside(candidate).into_iter();
         let beside = paths.filter_map(|path| self.files.id_of(Inode::of(&stat(path).ok()?)));
         let related: BTreeSet<OriginId> =
@@ -365,7 +369,7 @@ impl Copies<'_> {
     }
 
     /// Returns whether a possible original of the candidate was truncated, so that the comparison
-    /// must be repeated. Handles truncations of files that earlier walks have opened.
+    /// must be repeated. Handles the truncations of files that earlier walks have opened.
     fn check_originals(
         &mut self,
         candidate: &Candidate,
@@ -376,12 +380,12 @@ impl Copies<'_> {
             || others.check_new_truncated(candidate)
     }
 
-    /// Returns whether a file no longer contains what was read. If the file is closed because of
-    /// the limit on open files, it is reopened for the check.
+    /// Returns whether a file no longer contains what was read from it. A file that is closed
+    /// because of the limit on open files is reopened for the check.
     fn check_truncated(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
         let reopened = closed.map(|tail| self.scope.open_inode(tail.path(), tail.inode()));
-        // A file that is gone has not been truncated.
+        // A file that cannot be found has not been truncated.
         reopened.is_none_or(|content| content.is_some())
             && self.holding().reopen(id, &[], cx)
             && self.files.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
@@ -390,7 +394,8 @@ impl Copies<'_> {
 
 // Adoption.
 impl Copies<'_> {
-    /// Removes and returns the record of a vanished file that continues in the candidate.
+    /// If a vanished file continues in the candidate, removes and returns the vanished file's
+    /// record.
     fn resume_in_copy(
         &mut self,
         candidate: &mut Candidate,
@@ -434,7 +439,7 @@ impl Copies<'_> {
         log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
         let mut tail = self.adoption().adopt(candidate, start)?;
         tail.set_copy_of(Some(original));
-        // A truncation of the original is then noticed even before its first read.
+        // With this record, a truncation of the original is noticed even before its first read.
         if let Some(original) = others.get_mut(original, self.files) {
             original.note_copied(last);
         }
@@ -495,8 +500,8 @@ impl Copies<'_> {
         }
         let rotations = &mut self.history.rotations;
         if is_copy && !is_compressed && is_short {
-            // Two short generations may have the same content. If the candidate is a copy, its
-            // original is about to be truncated.
+            // Two short generations may have the same content. If the candidate is instead a copy,
+            // its original is about to be truncated.
             if !rotations.check_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
                 rotations.wait_for(candidate.path);
                 return Ok(None);
@@ -535,8 +540,8 @@ impl Copies<'_> {
                 && tail.inode() != Inode::of(&candidate.stat)
                 && is_copy(candidate, tail, reopened)
         })?;
-        // With the original's head saved, its truncation is noticed even if nothing was read from
-        // it.
+        // Once the original's head is saved, a truncation is noticed even if nothing has been read
+        // from the original.
         if others.get_mut(id, self.files).is_some_and(Tail::update_head) {
             self.files.note_grown_head(id);
         }
@@ -562,7 +567,7 @@ impl Copies<'_> {
                 cx.info.id,
                 old.name()
             );
-            // After a restart, a record with the inode could match the new content.
+            // Delete the record, because after a restart it could match the new content by inode.
             forget(&[id], &*open.store, &cx.info.id);
         }
         self.history.orphans.push(Orphan::new(old, &open.sinks, cx.now.since_start));
@@ -574,8 +579,8 @@ impl Copies<'_> {
     /// Continues a truncated file in its copy.
     fn continue_in_copy(&mut self, id: OriginId, copy: CopyFile, cx: &SourceCx<'_>) {
         let open = &self.scope.open;
-        // Nothing was read from another copy. The next look detects which of its data is missing
-        // from this copy.
+        // Nothing has been read from the other copies, so forget them. The next look detects data
+        // in them that this copy lacks.
         let is_copy = |tail: &&Tail| tail.descriptor().copy_of == Some(id) && !tail.is_deleted();
         let copies: BTreeSet<OriginId> = self.files.iter().filter(is_copy).map(Tail::id).collect();
         for copy in copies.into_iter().chain(copy.id) {
@@ -596,7 +601,7 @@ impl Copies<'_> {
         let Some(tail) = self.files.continue_in(id, content, Inode::of(&stat), path) else {
             return;
         };
-        // The next walk detects whether a pattern matches the copy.
+        // The next walk determines whether a pattern matches the copy.
         tail.mark_present();
         tail.dequeue();
         tail.update_fingerprint();
@@ -606,7 +611,7 @@ impl Copies<'_> {
     }
 
     /// Skips the data that a growing copy still shares with its original; returns whether the copy
-    /// may be read now. If the original was truncated, that must be handled first.
+    /// may be read now. A truncation of the original must be handled before that.
     pub(super) fn follow_copy(&mut self, id: OriginId, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some(tail) = self.files.get(id) else { return Ok(true) };
         let head = tail.cursors().head();
@@ -666,7 +671,7 @@ fn is_rotated(tail: &Tail) -> bool {
     may_be_rotation(tail.name(), Path::new(tail.name()), tail.path())
 }
 
-/// Returns whether a file still has the name with which it is written.
+/// Returns whether a file still has the name under which it is written.
 fn has_its_name(tail: &Tail) -> bool {
     tail.gone_since().is_none() && !tail.is_rotated()
 }

@@ -25,7 +25,8 @@ pub(super) struct CopyFile {
     pub id: Option<OriginId>,
 }
 
-/// A copy, and the offset up to which it contains what was read of its original.
+/// A copy, and how much of its original it contains: the offset up to which it contains what was
+/// read.
 struct PartialCopy {
     copy: CopyFile,
     part: u64,
@@ -55,8 +56,8 @@ impl CopySearch<'_> {
         best.map(|best| best.copy)
     }
 
-    /// Returns the open copy with the most of what was read from a file; if several are equal, the
-    /// longest.
+    /// Returns the open copy that contains the most of what was read from a file. If several copies
+    /// contain equally much, returns the longest one.
     fn open_copy(self, id: OriginId) -> Option<PartialCopy> {
         let tail = self.files.get(id)?;
         let copies = self.files.iter().filter(|copy| copy.descriptor().copy_of == Some(id));
@@ -101,9 +102,9 @@ impl CopySearch<'_> {
         id.is_none_or(is_free).then_some(CopyFile { candidate, id })
     }
 
-    /// Returns whether a candidate contains more than `part` bytes of what was read from a deleted
-    /// file, where `part` is how much of the file `id` it contains. The candidate is then the
-    /// compressed form of a rotated file with the same beginning.
+    /// Returns whether the candidate is rather the compressed form of a deleted file with the same
+    /// beginning. This is so if it contains more than `part` bytes of what was read from that file;
+    /// `part` is how much the candidate contains of the file `id`.
     fn is_copy_of_deleted(self, id: OriginId, part: u64, candidate: &mut Candidate) -> bool {
         let path = candidate.path.clone();
         let is_related = |other: &&Tail| {
@@ -111,7 +112,7 @@ impl CopySearch<'_> {
                 && other.fingerprinted() > part
                 && may_be_rotation(other.name(), other.path(), &path)
         };
-        // The status and the content are read last, only for the few files with such names.
+        // The status and the content are read last, and only for the few files with such names.
         let mut others = self.files.iter().filter(is_related);
         others.any(|other| other.is_deleted() && other.read_part_in(candidate) > Some(part))
     }

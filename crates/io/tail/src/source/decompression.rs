@@ -1,9 +1,9 @@
-//! Decompresses one file at a time, which bounds the memory use.
+//! Limits decompression to one file at a time, which bounds the memory use.
 
 use millstream_model::OriginId;
 use std::collections::VecDeque;
 
-/// The file being decompressed, and the files that wait for it.
+/// The file that is being decompressed, and the files that are waiting for their turn.
 #[derive(Default)]
 pub(super) struct Decompression {
     current: Option<OriginId>,
@@ -21,8 +21,9 @@ impl Decompression {
         is_current
     }
 
-    /// Passes the turn of a file that waits for sinks to the first waiting file that `is_readable`;
-    /// returns that file. The file that lost its turn waits for the next one.
+    /// Passes the turn of a file that is waiting for sinks to the first waiting file that
+    /// `is_readable`; returns that file. The file that lost its turn joins the end of the queue.
+    /// Returns `None` if the turn is not passed on.
     pub(super) fn pass_on(
         &mut self,
         id: OriginId,
@@ -36,13 +37,14 @@ impl Decompression {
         Some(next)
     }
 
-    /// Records that a file was read to its end, or closed; returns the waiting file to read next.
+    /// Records that a file was read to its end, or was closed; returns the waiting file to read
+    /// next, if the file had its turn.
     pub(super) fn finish(&mut self, id: OriginId) -> Option<OriginId> {
         self.current.take_if(|current| *current == id)?;
         self.waiting.pop_front()
     }
 
-    /// Removes a closed file from the waiting files.
+    /// Removes a closed file from the list of waiting files.
     pub(super) fn remove(&mut self, id: OriginId) {
         self.waiting.retain(|waiting| *waiting != id);
     }

@@ -8,7 +8,7 @@ use millstream_model::SourceCx;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-/// Follows renames, and reports paths that cannot be read.
+/// The name changes that are being followed, and the last report of unreadable paths.
 #[derive(Default)]
 pub(super) struct Discovery {
     follower: NameFollower,
@@ -18,8 +18,8 @@ pub(super) struct Discovery {
 
 impl Discovery {
     /// Returns the current paths of renamed files. Counts files that were created and deleted since
-    /// the last look. They are not counted as lost, because they may have been empty, or other
-    /// names of a file that is read.
+    /// the last look. These files are not counted as lost, because they may have been empty, or may
+    /// have been other names of a file that is read.
     pub(super) fn follow_names(
         &mut self,
         named: Vec<NameChange>,
@@ -50,7 +50,7 @@ impl Discovery {
         &self.unreadable
     }
 
-    /// Reports unreadable paths; logs changes.
+    /// Reports unreadable paths, and logs changes.
     pub(super) fn report(
         &mut self,
         unreadable: BTreeMap<PathBuf, String>,
@@ -81,7 +81,7 @@ impl Discovery {
     }
 }
 
-/// Logs how many files the patterns match, so that a wrong pattern is noticed. Called once.
+/// Logs how many files the patterns match, so that users notice a wrong pattern. Called once.
 pub(super) fn log_matches(files: usize, cx: &SourceCx<'_>) {
     if files == 0 {
         log::warn!("source {}: no file matches include yet; waiting for one", cx.info.id);

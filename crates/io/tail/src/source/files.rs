@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The files being read. Each has a different inode.
 #[derive(Default)]
 pub(super) struct Files {
-    /// Boxed, because map nodes have free slots.
+    /// The files are boxed, because map nodes have free slots.
     tails: BTreeMap<OriginId, Box<Tail>>,
     by_inode: HashMap<Inode, OriginId>,
 }
@@ -69,7 +69,7 @@ impl Files {
         self.by_inode.shrink_to(2 * self.by_inode.len());
     }
 
-    /// Continues a file in its copy, which has another inode. Returns the file.
+    /// Switches a file to its copy, which has another inode. Returns the file.
     pub(super) fn continue_in(
         &mut self,
         id: OriginId,

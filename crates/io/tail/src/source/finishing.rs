@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 /// the files that have been idle longest are finished.
 pub(super) const IDLE_FILES_MAX: usize = 4096;
 
-/// Number of unknown file names that are compared at once with the names of finished files.
+/// Maximum number of unknown file names that are compared at once with the names of finished files.
 const UNKNOWN_AT_ONCE: usize = 1000;
 
-/// Maximum number of files that are finished at once, because each takes a system call and two
+/// Maximum number of files that are finished at once, because each file takes a system call and two
 /// locks.
 const FINISHED_AT_ONCE: usize = 10_000;
 
@@ -42,7 +42,7 @@ pub(super) struct Finishing<'a> {
     pub watch: &'a mut Watch,
 }
 
-/// An idle file. The files that have been idle longest come first.
+/// An idle file. Files are ordered by how long they have been idle, longest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct IdleFile {
     grown: EngineTime,
@@ -113,8 +113,9 @@ impl Finishing<'_> {
 
 // Loading.
 impl Finishing<'_> {
-    /// Resumes tracking a finished file, at `path` if it is no longer where it was last seen;
-    /// returns whether it is tracked. A file without a record is unknown.
+    /// Resumes tracking a finished file: at the path where it was last seen, or at `path` if it is
+    /// no longer there. Returns whether the file is now tracked; it is not if the store has no
+    /// record of it.
     ///
     /// # Errors
     /// Returns an error if the checkpoint store cannot be read, or the file cannot be opened.
@@ -162,8 +163,8 @@ impl Finishing<'_> {
 
 // At the start.
 impl Finishing<'_> {
-    /// Tracks files as finished that were read to their end before the restart and are unchanged,
-    /// and loads the records of the changed files.
+    /// Tracks as finished the files that were read to their end before the restart and are
+    /// unchanged. Loads the records of files that have changed.
     pub(super) fn restore_finished(&mut self) {
         let mut failed = Vec::new();
         for record in self.history.take_restored() {
@@ -191,7 +192,7 @@ impl Finishing<'_> {
         self.history.put_back_restored(failed);
     }
 
-    /// Loads the record of a file that changed; returns the input if the store cannot be read.
+    /// Loads the record of a file that has changed; returns `idle` if the store cannot be read.
     fn load_record(&mut self, idle: IdleRecord) -> Option<IdleRecord> {
         let open = &self.scope.open;
         match self.read_record(idle.id) {
@@ -228,7 +229,8 @@ impl Finishing<'_> {
         }
         let inode = Inode::of(stat);
         let Some(file) = finished.get(inode) else { return Ok(false) };
-        // If the file has several names, the first is used as long as the name refers to the file.
+        // If the file has several names, the first one is used for as long as it refers to the
+        // file.
         let first = file.path.to_path_buf();
         let first_stat = rustix::fs::stat(&first).ok().filter(|stat| Inode::of(stat) == inode);
         if first != path && first_stat.is_some_and(|stat| finished.see(&first, &stat)) {
@@ -275,7 +277,7 @@ impl Finishing<'_> {
             let Some(file) = self.history.finished.get(inode) else { continue };
             let path = file.path.to_path_buf();
             if self.load_finished(inode, &path, cx).is_err() {
-                // A walk finds the file's other name, or tries again.
+                // A walk will find the file's other name, or retry.
                 self.history.finished.note_written(inode);
                 self.walks.request();
             }
@@ -285,8 +287,8 @@ impl Finishing<'_> {
 
 // Files that are gone.
 impl Finishing<'_> {
-    /// Handles finished files that a walk did not see. If a file is still in its folder, or its
-    /// folder may not be mounted, the next walk searches for other names.
+    /// Handles finished files that a walk did not see. If a file is still in its folder, or if the
+    /// folder may be unmounted, the next walk searches for other names.
     pub(super) fn close_unseen(&mut self, unreadable: &BTreeMap<PathBuf, String>, now: EngineTime) {
         let mut folders: HashMap<PathBuf, Option<HashSet<u64>>> = HashMap::new();
         for inode in self.history.finished.unseen(unreadable) {
@@ -304,8 +306,8 @@ impl Finishing<'_> {
         }
     }
 
-    /// Handles finished files whose names changed. A deleted file is closed. A walk finds the new
-    /// name of a renamed file.
+    /// Handles finished files whose names have changed. A deleted file is closed. For a renamed
+    /// file, requests a walk to find the new name.
     pub(super) fn close_changed(&mut self, changed: &ChangedNames, now: EngineTime) {
         for path in &changed.all {
             let Some((inode, file)) = self.history.finished.at(path) else { continue };
@@ -322,9 +324,9 @@ impl Finishing<'_> {
         }
     }
 
-    /// Records a finished file without a path. The file may have grown unseen before it was renamed
-    /// or compressed, so that its copy contains more than what was read. The source waits a while
-    /// for the copy of a deleted file.
+    /// Records a finished file that has no path anymore. The file may have grown unseen before it
+    /// was renamed or compressed, so its copy may contain more than what was read. The source waits
+    /// for a while for the copy of a deleted file.
     fn close_finished(&mut self, inode: Inode, deletion: Option<EngineTime>) {
         let open = &self.scope.open;
         let Some(file) = self.history.finished.get(inode) else { return };
@@ -341,7 +343,7 @@ impl Finishing<'_> {
         self.history.release_generation(&file, &record.descriptor);
         record.descriptor.since_ns = record.descriptor.since_ns.max(file.since_ns);
         match deletion {
-            // Another file may reuse the inode number.
+            // Another file may reuse the inode number, so the record must not match by inode.
             Some(now) => {
                 let unread = u64::from(file.is_written);
                 self.history.orphans.push(Orphan::of_record(record, unread, now));
@@ -351,7 +353,7 @@ impl Finishing<'_> {
     }
 }
 
-/// A file that was opened at one of its paths.
+/// A file that was opened, and the path at which it was found.
 struct OpenedAt {
     path: PathBuf,
     content: Content,
@@ -373,8 +375,8 @@ fn name_in(folder: &Path, inode: Inode) -> Option<PathBuf> {
     same_number.map(|entry| entry.path()).find(leads)
 }
 
-/// Returns whether a file has been idle for long enough, and only its path, its identity and its
-/// checkpoints must be remembered.
+/// Returns whether a file has been idle for long enough, and needs no state other than its path,
+/// its identity and its checkpoints.
 fn is_idle(tail: &Tail, cx: &SourceCx<'_>) -> bool {
     let is_plain = tail.gone_since().is_none()
         && tail.held().is_none()
@@ -389,7 +391,7 @@ fn is_idle(tail: &Tail, cx: &SourceCx<'_>) -> bool {
     is_plain && is_old && tail.is_quiet(cx.now.since_start) && !tail.is_queued() && tail.is_read()
 }
 
-/// Returns the status of a file that is still at its path.
+/// Returns the status of a file; `None` if the file is no longer at its path.
 fn current_stat(tail: &Tail) -> Option<Stat> {
     rustix::fs::stat(tail.path()).ok().filter(|stat| Inode::of(stat) == tail.inode())
 }

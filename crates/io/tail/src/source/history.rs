@@ -1,5 +1,5 @@
-//! The files that the source remembers but is not reading now: recorded files, finished files,
-//! truncated files whose copy may appear, and rotations.
+//! The files that the source remembers but is not reading: recorded files, finished files,
+//! truncated files whose copies may appear, and rotations.
 
 use super::orphans::Orphans;
 use super::rotations::{Rotations, rotated_names};
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum number of vanished files whose records are kept because their folder is empty or on
-/// another device, so that it may not be mounted yet. Each takes about 100 bytes.
+/// another device, and may therefore not be mounted yet. Each record takes about 100 bytes.
 const AWAY_MAX: usize = 10_000;
 
-/// Records of such files are removed once the last write is older than this.
+/// Maximum age of these files' last write. The records of older files are removed.
 const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 /// The files that the source remembers without reading them.
@@ -41,13 +41,13 @@ pub(super) struct History {
     restored: Vec<IdleRecord>,
 }
 
-/// A rotated file with a name of which it may be a generation.
+/// A rotated file, and the included name of which it may be a generation.
 pub(super) struct NamedRotation {
     pub name: PathBuf,
     pub path: PathBuf,
 }
 
-/// A record without a file.
+/// A recorded file that no longer exists. Ordered by modification time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Vanished {
     modified_ns: i64,
@@ -55,7 +55,7 @@ struct Vanished {
 }
 
 impl History {
-    /// Creates the history from the last run's records.
+    /// Creates the history from the records of the agent's last run.
     pub(super) fn new(loaded: Loaded) -> History {
         let Loaded { records, idle, .. } = loaded;
         History {
@@ -73,7 +73,7 @@ impl History {
         std::mem::take(&mut self.restored)
     }
 
-    /// Leaves files from before the restart to the next walk.
+    /// Returns files from before the restart to the history, for the next walk.
     pub(super) fn put_back_restored(&mut self, restored: Vec<IdleRecord>) {
         self.restored = restored;
     }
@@ -89,7 +89,7 @@ impl History {
         Some(file)
     }
 
-    /// Stops counting the generation of a file, which stays counted while the file is finished.
+    /// Stops counting the generation of a file that was finished and is no longer tracked.
     pub(super) fn release_generation(&mut self, file: &FinishedFile, descriptor: &Descriptor) {
         if file.is_generation {
             self.records.generations.release(descriptor);
@@ -123,7 +123,7 @@ impl History {
     }
 
     /// Returns whether a rotated file may have unread data. This is the case if the file is newer
-    /// than everything accounted for with its name, or if a missing file may continue in it.
+    /// than everything accounted for under its name, or if a missing file may continue in it.
     pub(super) fn may_be_unread(
         &self,
         file: &NamedRotation,
@@ -142,7 +142,7 @@ impl History {
             || self.records.related(&file.path).any(|record| !record.descriptor.closed)
     }
 
-    /// Returns whether a file is newer than everything accounted for with its name.
+    /// Returns whether a file is newer than everything accounted for under its name.
     pub(super) fn is_young(
         &self,
         path: &Path,
@@ -153,7 +153,7 @@ impl History {
         modified_ns(stat) > self.since(name) && !exclude.matches(path)
     }
 
-    /// Returns whether a file's content was read, judged by its status.
+    /// Returns whether a file's content has been read, judged by the file's status.
     pub(super) fn is_read(&self, stat: &Stat) -> bool {
         let inode = Inode::of(stat);
         let is_recorded = |record: &FileRecord| {
@@ -173,8 +173,8 @@ impl History {
         forget(pruned.as_slice(), &*open.store, &open.info.id);
     }
 
-    /// Records a file that was read to its end and closed, because it may reappear with another
-    /// name or compressed.
+    /// Records a file that was read to its end and closed, because the file may reappear,
+    /// compressed or under another name.
     pub(super) fn record_closed(&mut self, mut tail: Tail, is_deleted: bool, open: &SourceOpen) {
         let id = tail.id();
         let head = tail.cursors().head();
@@ -193,7 +193,7 @@ impl History {
         self.record(FileRecord { id, checkpoints, descriptor }, open);
     }
 
-    /// Removes records, also from the checkpoint store.
+    /// Removes records, both in memory and in the checkpoint store.
     fn forget(&mut self, gone: &[OriginId], open: &SourceOpen) {
         for id in gone {
             self.records.remove(*id);
@@ -221,7 +221,7 @@ impl History {
 
     /// Removes and returns the record of a file with this content and status, if there is one.
     pub(super) fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<FileRecord> {
-        // The device number may differ after a reboot, so it is only used to order the candidates.
+        // The device number may differ after a reboot, so it is used only to order the candidates.
         // If several records match, the record with the most hashed bytes is the best evidence.
         let mut records: Vec<&FileRecord> = self.records.of_inode(stat.st_ino).collect();
         records.sort_by_key(|record| {
@@ -235,8 +235,8 @@ impl History {
         self.records.remove(id)
     }
 
-    /// Records the inode of a rotated file that is a closed generation without unsettled data.
-    /// Returns whether the file is such a generation.
+    /// If a rotated file is a closed generation without unsettled data, records the file's inode in
+    /// the generation's record and returns `true`.
     pub(super) fn match_settled(
         &mut self,
         candidate: &mut Candidate,
@@ -274,9 +274,9 @@ impl History {
         self.records.values().filter_map(|record| folder_of(&record.descriptor)).collect()
     }
 
-    /// Removes records of files that two consecutive searches have not found, because one search
-    /// misses a file that is renamed during the search. Returns whether each file was found or its
-    /// record removed.
+    /// Removes records of files that two consecutive searches have not found, because a single
+    /// search can miss a file that is renamed during the search. Returns whether every file was
+    /// found, or its record was removed.
     pub(super) fn forget_missing(&mut self, search: &Search<'_>, open: &SourceOpen) -> bool {
         let missing = self.missing_records(search);
         let gone: Vec<OriginId> = missing.intersection(&self.missing).copied().collect();
@@ -285,8 +285,8 @@ impl History {
         self.missing.is_empty()
     }
 
-    /// Returns the records of vanished files, except files whose whole folder is gone or unmounted,
-    /// and closed generations that have rotations.
+    /// Returns the ids of vanished files. Files whose whole folder is gone or unmounted, and closed
+    /// generations that have rotations, do not count as vanished.
     fn missing_records(&self, search: &Search<'_>) -> BTreeSet<OriginId> {
         let mut gone = Vec::new();
         let mut away = Vec::new();
@@ -320,7 +320,7 @@ impl History {
     }
 }
 
-/// A search for the files of all records.
+/// The result of a search for the recorded files.
 pub(super) struct Search<'a> {
     /// Files that the walk has opened.
     pub new: &'a [Tail],
@@ -331,8 +331,8 @@ pub(super) struct Search<'a> {
     pub now: Now,
 }
 
-/// Returns the records to remove although their folder is empty or on another device, because they
-/// are too old or too many.
+/// Returns the vanished files whose records must be removed although their folder may be unmounted,
+/// because they are too old or too many.
 fn too_many_away(mut away: Vec<Vanished>, now_ns: i64) -> Vec<Vanished> {
     let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
     away.sort_unstable();

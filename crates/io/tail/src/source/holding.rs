@@ -10,7 +10,7 @@ use crate::records::forget;
 use crate::tail::Tail;
 use millstream_model::{HeldFiles, OriginId, SourceCx};
 
-/// Drop reason for data in deleted files beyond the limit `held.max`.
+/// Drop reason for data in deleted files that exceed the limit `held.max`.
 pub(super) const HELD_MAX: &str = "held_max";
 
 /// The parts of the source that change when a file is held or dropped.
@@ -22,7 +22,7 @@ pub(super) struct Holding<'a> {
 }
 
 impl Holding<'_> {
-    /// Links undelivered files that were just renamed or lost their last name.
+    /// Links undelivered files that have just been renamed or have lost their last name.
     pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
@@ -63,8 +63,8 @@ impl Holding<'_> {
         }
     }
 
-    /// Drops deleted files, the oldest deletion first, until the remaining files are within the
-    /// limit.
+    /// Drops deleted files, starting with the oldest deletion, until the remaining files are within
+    /// the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<DeletedFile> = self.files.iter().filter_map(DeletedFile::of).collect();
         deleted.sort_unstable();
@@ -107,15 +107,15 @@ impl Holding<'_> {
         self.retention.release(&mut tail);
         self.history.orphans.close(id);
         forget(&[id], &*open.store, &cx.info.id);
-        // A compressed copy of the file is recognized by its record, so that its lines are not read
-        // as new.
+        // Keep the file's record for a while, so that a compressed copy is recognized and its lines
+        // are not read as new.
         tail.update_fingerprint();
         let orphan = Orphan::new(tail, &open.sinks, cx.now.since_start);
         self.history.orphans.push(orphan.without_loss());
     }
 
     /// Reopens a file that was closed because of the limit on open files; returns whether it can be
-    /// read. The files in `beside` stay open. Drops a file if no path refers to it.
+    /// read. The files in `beside` stay open. Drops the file if no path refers to it.
     pub(super) fn reopen(&mut self, id: OriginId, beside: &[OriginId], cx: &SourceCx<'_>) -> bool {
         let held = self.files.get(id).and_then(Tail::held);
         let held = held.map(|file| self.retention.path_of(file));

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files identified in a walk or a name check.
+/// The files that a walk or a name check has identified.
 #[derive(Default)]
 pub(super) struct Identified {
     /// Ids of files that are open already.
@@ -70,7 +70,8 @@ impl Identification<'_> {
         let mut identified = Identified::default();
         let mut paths: Vec<&PathBuf> = files.iter().collect();
         if !self.scope.links.is_empty() {
-            // A file comes before its copies. A linked file is sorted by the name of the link.
+            // Originals are sorted before their copies. A linked file is sorted by the name of the
+            // link.
             paths.sort_by_cached_key(|path| self.scope.included_name(path).to_path_buf());
         }
         for path in paths {
@@ -131,7 +132,7 @@ impl Identification<'_> {
             let file = OpenedFile { path: path.to_path_buf(), content, stat };
             return Ok(Identity::Recorded(Box::new(self.resume(file, record))));
         }
-        // A compressed file may still be empty, and so may the copy of another file.
+        // A compressed file, or the copy of another file, may still be empty.
         let is_empty = stat.st_size == 0 && (is_compressed_name(path) || has_original(path));
         let may_be_incomplete = (content.is_compressed() || is_empty) && !self.scope.is_finite(cx);
         if may_be_incomplete && !self.history.rotations.check_complete(inode, &stat, cx.now) {

@@ -19,7 +19,7 @@ pub(super) struct Insertion<'a> {
 }
 
 impl Insertion<'_> {
-    /// Saves the files' ids, then queues the files for reading; returns whether all ids are saved.
+    /// Saves the files' ids, then queues the files for reading; returns whether all ids were saved.
     pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         if new.is_empty() && !self.scope.first_start {
             return true;
@@ -36,7 +36,8 @@ impl Insertion<'_> {
         let records = store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
         let saved: HashMap<OriginId, Vec<u8>> =
             records.into_iter().map(|record| (record.id, record.descriptor)).collect();
-        // Files with a saved identity need no write, so they are read even if the disk is full.
+        // Files whose identity is already saved need no write, so they are read even if the disk is
+        // full.
         let is_saved = |tail: &Tail| saved.get(&tail.id()) == Some(&tail.descriptor().to_bytes());
         let (unchanged, new): (Vec<Tail>, Vec<Tail>) = new.into_iter().partition(is_saved);
         self.read_from_now_on(unchanged, cx);
@@ -61,8 +62,8 @@ impl Insertion<'_> {
         self.files.add(new, &mut self.history.records.generations, cx);
     }
 
-    /// Records files that could not be adopted. The next walk finds each file with its id and
-    /// checkpoints.
+    /// Records files that could not be adopted, so that the next walk finds each file with its id
+    /// and checkpoints.
     fn put_back(&mut self, new: Vec<Tail>) {
         for tail in new {
             self.history.records.insert(tail.into_record(&self.scope.open.sinks));

@@ -4,13 +4,14 @@ use super::files::Files;
 use crate::tail::Tail;
 use millstream_model::OriginId;
 
-/// At the limit, one in this many files is closed at once, because each selection scans all files.
+/// At the limit, one in this many open files is closed at once, because each selection scans all
+/// files.
 const PARK_SHARE: usize = 8;
 
 /// The limit on open files, and an upper bound on their current number.
 pub(super) struct OpenLimit {
     max: usize,
-    /// Files may have been closed since the last count, so that closing a file needs no update.
+    /// Closing a file does not update this number, so it can be too high.
     open: usize,
 }
 
@@ -30,9 +31,9 @@ impl OpenLimit {
         self.open += files;
     }
 
-    /// Closes idle files until `more` files can be opened: first the files that have been quiet
-    /// longest, then the files that wait to be read. Files without a path stay open, because they
-    /// could not be reopened.
+    /// Closes idle files until `more` files can be opened: first the files that have been quiet the
+    /// longest, then the files that are waiting to be read. Files without a path stay open, because
+    /// they could not be reopened.
     pub(super) fn close_idle(&mut self, more: usize, keep: &[OriginId], files: &mut Files) {
         if self.allows(more) {
             return;

@@ -13,14 +13,14 @@ use std::time::Duration;
 /// first.
 pub(super) const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
-/// A file that was truncated before its copy was found.
+/// A file that was truncated, deleted or dropped, and whose copy may still appear.
 pub(super) struct Orphan {
-    /// Time at which the file was truncated.
+    /// When the wait for the copy began.
     since: EngineTime,
     record: FileRecord,
     fingerprints: Fingerprints,
     name: String,
-    /// The known size in bytes; 0 if unread data is not treated as lost.
+    /// The known size in bytes; 0 if unread data is not counted as lost.
     size: u64,
 }
 
@@ -49,7 +49,7 @@ impl Orphan {
         }
     }
 
-    /// Stops treating the orphan's unread data as lost.
+    /// Makes the orphan's unread data not count as lost.
     pub(super) fn without_loss(self) -> Orphan {
         Orphan { size: 0, ..self }
     }
@@ -107,7 +107,7 @@ impl Orphan {
     }
 }
 
-/// Files that are no longer read, and not forgotten yet.
+/// Truncated, deleted or dropped files that cannot be forgotten yet.
 #[derive(Default)]
 pub(super) struct Orphans {
     orphans: Vec<Orphan>,
@@ -126,13 +126,13 @@ impl Orphans {
         self.orphans.push(orphan);
     }
 
-    /// Closes a file in the ledger once none of its data is in flight.
+    /// Records that a file must be closed in the ledger once none of its data is in flight.
     pub(super) fn close(&mut self, id: OriginId) {
         self.closing.push(id);
     }
 
-    /// Closes the files without data in flight. The wait for a truncated file's copy starts at that
-    /// time, because abandoned data is read from the copy.
+    /// Closes the files without data in flight. The wait for the copy of a truncated file restarts
+    /// when the file is closed, because abandoned data is read from the copy.
     pub(super) fn close_settled(&mut self, ledger: &Ledger, now: EngineTime) {
         let orphans = &mut self.orphans;
         self.closing.retain(|id| {
@@ -148,8 +148,8 @@ impl Orphans {
     }
 
     /// Records that a sink abandoned data of a truncated file starting at `offset`; returns whether
-    /// a copy is awaited from which the data will be reread. Returns false for a file that was
-    /// dropped, because its data was counted as lost at the time.
+    /// a copy is awaited from which the data can be reread. Returns `false` for a file that was
+    /// dropped, because its data was already counted as lost.
     pub(super) fn take_back(&mut self, id: OriginId, sink: &str, offset: u64) -> bool {
         let mut counted = self.orphans.iter_mut().filter(|orphan| orphan.size > 0);
         let Some(orphan) = counted.find(|orphan| orphan.record.id == id) else { return false };
@@ -174,7 +174,7 @@ impl Orphans {
     }
 
     /// Removes and returns the file that continues in the candidate. If several files have the same
-    /// beginning, the file of which most was read is the best match.
+    /// beginning, the best match is the file from which the most data was read.
     pub(super) fn take(&mut self, candidate: &mut Candidate) -> Option<Orphan> {
         let orphans = self.orphans.iter().enumerate();
         let continued =
@@ -184,7 +184,7 @@ impl Orphans {
     }
 
     /// Removes and returns the files that were truncated so long ago that no copy will appear. A
-    /// file with data in flight stays, because its copy is read only after the data is settled.
+    /// file with data in flight is kept, because its copy is read only after this data is settled.
     fn take_late(&mut self, now: EngineTime) -> Vec<Orphan> {
         let closing = &self.closing;
         let is_late = |orphan: &mut Orphan| {

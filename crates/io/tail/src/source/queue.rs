@@ -1,10 +1,10 @@
 //! Queue of files to read: live files take turns, and a rotated file comes before later files with
 //! the same name.
 //!
-//! A busy writer with a slow sink leaves dozens of unread rotated files. If each had a turn, the
-//! live files would wait for all rotated files. Therefore the rotated files share one turn, and a
-//! rotated file whose name now belongs to a live file uses the live file's turns. The oldest file
-//! is read first, so that a sink gets the lines for a name in the order of writing.
+//! A busy writer with a slow sink leaves dozens of unread rotated files. If each of them had a
+//! turn, the live files would wait for all rotated files. Therefore, the rotated files share one
+//! turn, and a rotated file whose name now belongs to a live file uses the live file's turns. The
+//! oldest file is read first, so that a sink gets the lines for a name in the order of writing.
 
 use crate::rotation_names::originals_of;
 use crate::tail::Tail;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Default)]
 pub(super) struct ReadQueue {
     live: VecDeque<OriginId>,
-    /// Rotated files with their former names, oldest first.
+    /// Rotated files, oldest first, each with the hashes of its former names.
     rotated: BTreeMap<Generation, Vec<NameHash>>,
     by_name: HashMap<NameHash, BTreeSet<Generation>>,
     /// Number of live files to read before the next rotated one.
@@ -25,7 +25,7 @@ pub(super) struct ReadQueue {
     hasher: RandomState,
 }
 
-/// Hash of a path. If two paths have the same hash, they only wait for each other.
+/// Hash of a path. If two paths have the same hash, their files only wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct NameHash(u64);
 
@@ -62,7 +62,7 @@ impl ReadQueue {
         }
     }
 
-    /// Returns the most recently popped file to the front.
+    /// Returns the file that was popped last to the front of the queue.
     pub(super) fn push_front(&mut self, tail: &Tail) {
         if tail.is_rotated() {
             self.push_rotated(tail);
@@ -133,7 +133,7 @@ impl ReadQueue {
     }
 }
 
-/// Returns the names with which a file may have been live, given one of its names.
+/// Returns the names under which a file may have been live, given one of its names.
 fn names_of(name: &Path) -> Vec<PathBuf> {
     let file_name = name.file_name().unwrap_or_default().to_string_lossy();
     let originals = originals_of(&file_name).into_iter();
@@ -179,7 +179,7 @@ mod tests {
             self.0.pop_front(name).map(|id| id.0)
         }
 
-        /// Pops `count` files, and requeues each unless it is `read`.
+        /// Pops `count` files, and requeues each one that is not in `read`.
         fn take(&mut self, count: usize, read: &[u64]) -> Vec<u64> {
             let mut popped = Vec::new();
             for _ in 0..count {

@@ -25,10 +25,10 @@ pub(super) struct Restoring<'a> {
     pub retention: &'a mut Retention,
 }
 
-/// The checkpoint store's record for a held file.
+/// The result of looking up a held file in the checkpoint store's records.
 enum HeldRecord {
     Same(Box<FileRecord>),
-    /// The recorded file had other content.
+    /// The recorded file has other content.
     Other,
     Unknown,
 }
@@ -39,7 +39,7 @@ impl Restoring<'_> {
     }
 
     /// Adopts files that were held when the agent last stopped. A held file that still has another
-    /// path is not adopted twice.
+    /// path is adopted only once.
     pub(super) fn restore_held(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
         if !self.retention.begin_restore() {
             return;
@@ -78,7 +78,7 @@ impl Restoring<'_> {
     fn add(&self, mut tail: Tail, identified: &mut Identified) {
         let unknown = &mut identified.unknown;
         if let Some(index) = unknown.iter().position(|other| other.inode == tail.inode()) {
-            // A file continued in this copy, and its new inode was not committed.
+            // A file continued in this copy, but the copy's inode was not committed.
             tail.set_path(&unknown.swap_remove(index).path);
             tail.mark_present();
         }
@@ -99,7 +99,7 @@ impl Restoring<'_> {
             return Ok(None);
         }
         if self.history.finished.get(inode).is_some() {
-            // All of the file's data was settled.
+            // All data in the file has been settled.
             self.retention.remove(file);
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl Restoring<'_> {
         Ok(Some(tail))
     }
 
-    /// Adopts a held file that has no other path, to resume reading it.
+    /// Adopts a held file that has no other path, and resumes reading it.
     fn resume(
         &mut self,
         file: &HeldFile,
@@ -131,7 +131,7 @@ impl Restoring<'_> {
                 let path = PathBuf::from(&*record.descriptor.path);
                 self.adoption().resume(OpenedFile { path, content, stat: *stat }, *record)
             }
-            // The file was rewritten before its deletion, so it gets a new id.
+            // The file was rewritten before it was deleted, so its content gets a new id.
             HeldRecord::Other => {
                 let mut tail = self.adoption().adopt(Candidate::of(path, content)?, start)?;
                 tail.set_held(self.retention.rename(file, tail.id())?);

@@ -111,7 +111,7 @@ impl Retention {
         self.folder.path_of(file)
     }
 
-    /// Links a file; durable after [`Retention::sync`].
+    /// Links a file. The link is durable after [`Retention::sync`].
     pub(super) fn pin(&mut self, tail: &mut Tail, source: &str) {
         let Some(content) = tail.open_content().filter(|_| self.link) else { return };
         match self.folder.link(tail.id(), content.file()) {
@@ -121,7 +121,7 @@ impl Retention {
         }
     }
 
-    /// Holds a rewritten file with the id of its new content. With the old id, the file would be
+    /// Holds a rewritten file with the id of its new content. Under the old id, the file would be
     /// reread after a restart.
     pub(super) fn move_link(&mut self, old: &mut Tail, new: &mut Tail, source: &str) {
         let Some(link) = old.held().filter(|file| file.copied_from.is_none()).cloned() else {
@@ -200,7 +200,7 @@ impl Retention {
         );
     }
 
-    /// Records the unsettled remainder of a file that was dropped while some of the data was in
+    /// Records the unsettled remainder of a file that was dropped while some of its data was in
     /// flight.
     pub(super) fn note_given_up(&mut self, id: OriginId, rest: Remainder) {
         self.given_up.insert(id, rest);
@@ -259,7 +259,7 @@ impl Retention {
         self.folder.remove(file);
     }
 
-    /// Renames a held file to the id with which it will be read.
+    /// Renames a held file to the id under which it will be read.
     pub(super) fn rename(&mut self, file: &HeldFile, id: OriginId) -> io::Result<HeldFile> {
         self.folder.rename(file, id)
     }
@@ -267,7 +267,7 @@ impl Retention {
 
 // During shutdown.
 impl Retention {
-    /// Starts shutdown, during which files must be copied by the deadline.
+    /// Starts the shutdown, during which files must be copied before the deadline.
     pub(super) fn begin_stop(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
         self.unheld.clear();
@@ -283,7 +283,8 @@ impl Retention {
         self.rewritten.insert(id);
     }
 
-    /// Returns a file's unsettled ranges during shutdown: everything if the file was rewritten.
+    /// Returns a file's unsettled data during shutdown. If the file was rewritten, all of its
+    /// content is unsettled.
     pub(super) fn owed(&self, id: OriginId, ledger: &Ledger) -> Option<Owed> {
         let owed = ledger.owed(id)?;
         let is_rewritten = self.rewritten.contains(&id);
@@ -295,13 +296,13 @@ impl Retention {
         self.unheld.contains(&id)
     }
 
-    /// Returns the end offset of a file's copy that was made during this shutdown.
+    /// Returns the end offset of the copy of a file that was made during this shutdown.
     pub(super) fn copied_to(&self, id: OriginId) -> Option<u64> {
         self.copied.get(&id).copied()
     }
 
-    /// Links a file, or copies its rest if that fits into `space` bytes; returns the size of the
-    /// copy in bytes.
+    /// Links a file, or copies its unsettled remainder if that fits into `space` bytes; returns the
+    /// size of the copy in bytes.
     pub(super) fn hold(
         &mut self,
         tail: &mut Tail,
@@ -326,7 +327,7 @@ impl Retention {
         copied
     }
 
-    /// Copies the rest of a file if it fits into `space` bytes; returns the bytes used.
+    /// Copies a file's content after `from` if it fits into `space` bytes; returns the bytes used.
     fn copy(
         &mut self,
         tail: &mut Tail,

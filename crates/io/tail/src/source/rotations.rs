@@ -1,11 +1,11 @@
 //! Rotated files that match no pattern: generations that were created and then renamed or
 //! compressed between two polls.
 //!
-//! Names select candidates; content decides. At the start, and after inotify events were lost, all
-//! rotation names of included files in their folders are candidates; otherwise only those that
-//! inotify reports. A candidate with the content of a recorded generation continues with its id. A
-//! candidate that is newer than everything accounted for with its name is new, and is read from its
-//! beginning. See docs/decisions/0012.
+//! Names only select the candidates; content decides. At the start, and after inotify events were
+//! lost, all rotation names of included files in their folders are candidates; otherwise only those
+//! that inotify reports. A candidate with the content of a recorded generation continues under that
+//! generation's id. A candidate that is newer than everything accounted for under its name is new,
+//! and is read from its beginning. See docs/decisions/0012.
 
 use crate::content::modified_ns;
 use crate::identity::{Descriptor, Inode};
@@ -17,7 +17,7 @@ use rustix::fs::Stat;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of candidates per name and walk; the next walk handles the rest.
+/// Maximum number of candidates per name and walk; the next walk handles additional candidates.
 const CANDIDATES_MAX: usize = 64;
 
 /// Maximum number of files recorded as read. Beyond this number, the records are cleared, and all
@@ -28,13 +28,13 @@ const EXAMINED_MAX: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Rotations {
     /// Latest modification time among the files read at the last walk, in nanoseconds since 1970; 0
-    /// if no file was read. If a new name has rotated files that are older, they existed before and
-    /// are not read.
+    /// if no file was read. If a new name has rotated files that are older than this, they are not
+    /// read, because they existed before.
     newest_ns: i64,
     /// Latest modification time among the rotated files that existed when a name was first seen,
     /// and the times that [`Rotations::note_since`] records.
     baselines: HashMap<PathBuf, i64>,
-    /// Files without unread data, by size and modification time.
+    /// Files known to have no unread data, with their size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
     /// Sizes of compressed files that may still be incomplete.
     stability: Stability,
@@ -43,7 +43,7 @@ pub(super) struct Rotations {
     /// Folders that became watched since the last walk. They must be listed, because inotify
     /// reports no earlier changes.
     unlisted: BTreeSet<PathBuf>,
-    /// Ids of closed records for deleted files, which may still have a rotation.
+    /// Ids of closed files that were deleted, and that may still have a rotation.
     deleted: Vec<OriginId>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct UnknownFile {
 }
 
 impl Rotations {
-    /// Creates the state from the last run's records.
+    /// Creates the state from the records of the agent's last run.
     pub fn new(records: &Records, idle: &[IdleRecord]) -> Rotations {
         let recorded = records.values().map(|record| record.descriptor.modified_ns);
         let newest_ns = recorded.chain(idle.iter().map(|record| record.modified_ns)).max();

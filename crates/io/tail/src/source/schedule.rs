@@ -11,18 +11,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Poll interval for growing files. Ten polls per second keep the delay low; one wakeup per write
-/// would cost more.
+/// Poll interval for growing files. Ten polls per second keep the delay low, and cost less than one
+/// wakeup per write.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// Maximum number of polls per tick. With more growing files, the tick is longer, so that 10,000
 /// slowly growing files cost no more than 1,000.
 const POLLS_PER_TICK: u32 = 1000;
 
-/// A file that has not grown for this long is quiet and left to inotify.
+/// A file that has not grown for this long is quiet, and is left to inotify.
 pub(super) const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// A file is quiet after this time while many files are polled, because adding an inotify watch
+/// A file is quiet after this shorter time while many files are polled, because an inotify watch
 /// costs less than many polls.
 const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
 
@@ -33,7 +33,7 @@ const CROWD: u32 = 250;
 pub(super) const UNWATCHED_POLL: Duration = Duration::from_secs(1);
 
 /// Maximum number of polls per second for quiet files that inotify does not watch, until the
-/// interval reaches [`QUIET_POLL`]. A poll may have to open the file.
+/// interval reaches [`QUIET_POLL`]. Each poll may have to open the file.
 const UNWATCHED_POLLS_PER_SECOND: u32 = 2000;
 
 /// Poll interval for any quiet file, because inotify events can be lost.
@@ -49,7 +49,7 @@ pub(super) struct Schedule {
     /// Poll times and file ids, earliest first. An entry is stale unless its time equals the file's
     /// `next`.
     polls: BinaryHeap<Reverse<(EngineTime, OriginId)>>,
-    /// Number of files that are polled because inotify does not watch them.
+    /// Number of files that inotify does not watch, so that they are polled.
     active: u32,
     decompression: Decompression,
 }
@@ -76,13 +76,13 @@ impl Schedule {
         self.polls.push(Reverse((next, tail.id())));
     }
 
-    /// Polls a file for which inotify reported a write.
+    /// Polls a file immediately, because inotify reported a write.
     pub(super) fn note_write(&mut self, tail: &mut Tail, now: EngineTime) {
         self.unwatch(tail);
         self.poll_at(tail, now);
     }
 
-    /// Starts polling a file instead of waiting for inotify.
+    /// Starts polling a file again instead of waiting for inotify.
     pub(super) fn unwatch(&mut self, tail: &mut Tail) {
         self.active += u32::from(tail.unwatch());
     }
@@ -93,8 +93,8 @@ impl Schedule {
         tail.note_growth(now, if is_crowded { QUIET_AFTER_CROWDED } else { QUIET_AFTER });
     }
 
-    /// Sets the next poll of a file that was read to its end, and whose last line is overdue at
-    /// `overdue`; adds an inotify watch if the file is quiet.
+    /// Sets the next poll of a file that was read to its end. If the file has an incomplete last
+    /// line, `overdue` is when that line times out. Adds an inotify watch if the file is quiet.
     pub(super) fn poll_for_more(
         &mut self,
         tail: &mut Tail,
@@ -122,11 +122,11 @@ impl Schedule {
         }
         let is_watched = tail.watch(watch);
         self.active -= u32::from(is_watched);
-        // One more poll finds data written just before the watch was added.
+        // One more poll finds data that was written just before the watch was added.
         if is_watched { TICK } else { unwatched_poll(self.active) }
     }
 
-    /// Returns the time until the next poll of a file, within the limits for checking inotify.
+    /// Returns the time until a file's next poll, limited so that inotify is checked often enough.
     pub(super) fn pause(&self, now: EngineTime) -> Duration {
         let next = self.polls.peek().map_or(EngineTime::MAX, |Reverse((next, _))| *next);
         (next - now).clamp(PAUSE_MIN, PAUSE_MAX)
@@ -191,8 +191,8 @@ impl Schedule {
         }
     }
 
-    /// Lets another compressed file be read instead of this file, which waits for sinks. Returns
-    /// whether `is_readable` is true for such a file.
+    /// Lets another compressed file be read instead of this file, which is waiting for sinks.
+    /// Returns `false` if there is no other file for which `is_readable` is true.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,

@@ -19,7 +19,7 @@ pub(super) struct Scope {
     pub settings: TailSettings,
     pub open: SourceOpen,
     pub links: Links,
-    /// Whether the source never ran before, and has not adopted files yet.
+    /// Whether the source has never run before, and has not adopted any files yet.
     pub first_start: bool,
 }
 
@@ -44,13 +44,14 @@ impl Scope {
         self.is_matched(path) && path.is_symlink()
     }
 
-    /// Returns the path itself, or the link through which a pattern matches the file.
+    /// Returns the link through which a pattern matches the file at `path`, or `path` itself if
+    /// there is no such link.
     pub(super) fn included_name<'p>(&'p self, path: &'p Path) -> &'p Path {
         self.links.to(path).map_or(path, |link| &link.path)
     }
 
-    /// Replaces the links that a walk found with the files to which they lead, and adds these
-    /// files' folders.
+    /// Replaces the links that a walk found by the files to which they lead, and adds the folders
+    /// of these files.
     pub(super) fn follow_links(&mut self, found: &mut Discovered) {
         if self.settings.symlinks == Symlinks::Never {
             return;
@@ -80,7 +81,7 @@ impl Scope {
         self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
     }
 
-    /// Returns the names of files, with the known `generations`.
+    /// Creates the view that relates file names, given the known `generations`.
     pub(super) fn names<'a>(&'a self, generations: &'a Generations) -> Names<'a> {
         Names { scope: self, generations }
     }
@@ -99,7 +100,7 @@ impl<'a> Names<'a> {
         self.generations.name_of(path, |name| self.scope.is_included(name))
     }
 
-    /// Returns the target of a link if the file at a path is the target, or a rotation of it.
+    /// Returns the target of a link if the file at a path is that target, or a rotation of it.
     pub(super) fn linked_name(self, path: &Path) -> Option<PathBuf> {
         let links = &self.scope.links;
         if !links.is_beside_target(path) || self.scope.is_matched(path) {
@@ -116,7 +117,7 @@ impl<'a> Names<'a> {
     }
 
     /// Opens a regular file according to the rules for symlinks, which also apply to the target of
-    /// a link. `None` if the path is something else.
+    /// a link. Returns `None` if the path is something else.
     pub(super) fn open_file(self, path: &Path) -> io::Result<Option<(File, Stat)>> {
         let symlinks = &self.scope.settings.symlinks;
         match self.link_beside(path) {

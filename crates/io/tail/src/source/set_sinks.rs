@@ -25,8 +25,9 @@ impl<'a> SinkChange<'a> {
         !self.added.is_empty()
     }
 
-    /// Changes the sinks of all files. A new sink starts each file where it would after a restart:
-    /// at its checkpoint, or where reading of the file began. The other sinks keep their positions.
+    /// Changes the sinks of all files. A new sink starts each file where it would start after a
+    /// restart: at its checkpoint, or at the offset where reading of the file began. Remaining
+    /// sinks keep their positions.
     pub(super) fn apply(&self, files: &mut Tails, open: &SourceOpen) {
         let checkpoints = self.checkpoints(open);
         for tail in files.iter_mut() {
@@ -47,8 +48,8 @@ impl<'a> SinkChange<'a> {
         files.poll_all_at(EngineTime::ZERO);
     }
 
-    /// Returns the saved checkpoints by file. Reading the store is expensive if there are many
-    /// files, and only new sinks need it.
+    /// Returns the saved checkpoints by file. Reads the store only if there are new sinks, because
+    /// that is expensive if there are many files.
     fn checkpoints(&self, open: &SourceOpen) -> HashMap<OriginId, Vec<(String, u64)>> {
         let mut records: Vec<OriginRecord> = Vec::new();
         if self.has_new() {

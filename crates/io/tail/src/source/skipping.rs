@@ -1,4 +1,4 @@
-//! Settles data that is not read, because a copy shares it with its original, or lacks it.
+//! Settles data without reading it, because a copy shares the data with its original, or lacks it.
 
 use crate::tail::Tail;
 use millstream_model::{Cursor, SourceCx};

@@ -51,8 +51,8 @@ impl Stop<'_> {
         self.retention.sync(&open.info.id);
     }
 
-    /// Returns the undelivered files that the agent could not find after a restart, oldest deletion
-    /// first.
+    /// Returns the undelivered files that the agent could not find again after a restart, oldest
+    /// deletion first.
     fn unreachable(&self) -> Vec<(EngineTime, OriginId)> {
         let mut unreachable: Vec<(EngineTime, OriginId)> = Vec::new();
         let is_free = |tail: &&Tail| tail.held().is_none() && !self.retention.is_unheld(tail.id());
@@ -69,7 +69,7 @@ impl Stop<'_> {
     /// Returns the amount of data that stays unsettled, either waiting on disk or lost. Removes
     /// links and copies of settled files.
     pub(super) fn leave_behind(&mut self) -> Leftover {
-        // Files may have been deleted since the sources were closed.
+        // More files may have been deleted since the sources were closed.
         if let Some(deadline) = self.retention.deadline() {
             self.hold_unreachable(deadline);
         }
@@ -105,7 +105,8 @@ impl Stop<'_> {
         left
     }
 
-    /// Counts data of dropped files that was in flight and is undelivered.
+    /// Counts the data of dropped files that was in flight when they were dropped, and is still
+    /// undelivered.
     fn count_in_flight(&self) -> Remainder {
         let open = &self.scope.open;
         let lost = self.retention.lost_in_flight(&open.ledger);
@@ -140,7 +141,7 @@ impl Stop<'_> {
         for (id, bytes) in self.unseen_truncations() {
             self.retention.note_rewritten(id);
             let search = CopySearch { scope: self.scope, files: self.files, history: self.history };
-            // A deleted copy is lost when the process exits.
+            // A copy that was deleted is lost when the process exits.
             if search.find_copy(id).is_none_or(|copy| copy.candidate.stat.st_nlink == 0) {
                 let name = self.files.get(id).map_or("", Tail::name);
                 count_truncated(name, bytes, &self.scope.open);
@@ -150,8 +151,8 @@ impl Stop<'_> {
         lost
     }
 
-    /// Returns undelivered files that no longer contain what was read, with the number of known
-    /// undelivered bytes.
+    /// Returns the undelivered files that no longer contain what was read from them, each with its
+    /// number of known undelivered bytes.
     fn unseen_truncations(&mut self) -> Vec<(OriginId, u64)> {
         let undelivered = |tail: &Tail| {
             let settled = self.scope.open.ledger.owed(tail.id())?.settled;
@@ -164,9 +165,9 @@ impl Stop<'_> {
         undelivered
     }
 
-    /// Returns whether a file no longer contains what was read. If the file is closed because of
-    /// the limit on open files, it is opened for the check, and closed again unless it was
-    /// rewritten.
+    /// Returns whether a file no longer contains what was read from it. A file that is closed
+    /// because of the limit on open files is opened for the check, and is closed again unless it
+    /// was rewritten.
     fn was_rewritten(&mut self, id: OriginId) -> bool {
         let closed = self.files.get(id).filter(|tail| tail.open_content().is_none());
         let reopened = closed.and_then(|tail| self.scope.open_inode(tail.path(), tail.inode()));

@@ -1,4 +1,4 @@
-//! The files being read: when each is polled, and how many are open.
+//! The files being read: when each one is polled, and how many are open.
 
 use super::files::Files;
 use super::open_files::OpenLimit;
@@ -21,7 +21,8 @@ pub(super) struct Tails {
     files: Files,
     schedule: Schedule,
     limit: OpenLimit,
-    /// Files whose heads have grown and must be saved before their data is sent.
+    /// Ids of files whose heads have grown, and must be saved before the data of these files is
+    /// sent.
     grown_heads: Vec<OriginId>,
 }
 
@@ -81,7 +82,7 @@ impl Tails {
         self.files.inodes()
     }
 
-    /// Starts to read files, oldest modification first. Their ids must be durable.
+    /// Starts reading files, in the order of their last modification. Their ids must be durable.
     pub(super) fn add(
         &mut self,
         mut new: Vec<Tail>,
@@ -124,7 +125,7 @@ impl Tails {
         self.schedule.shrink(&self.files);
     }
 
-    /// Continues a file in its copy, which has another inode. Returns the file.
+    /// Switches a file to its copy, which has another inode. Returns the file.
     pub(super) fn continue_in(
         &mut self,
         id: OriginId,
@@ -141,7 +142,7 @@ impl Tails {
 
 // The limit on open files.
 impl Tails {
-    /// Adds a file to the files to adopt. Closes the file if many are open already.
+    /// Adds a file to the files to adopt. If many are already open, closes the file.
     pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
         if new.len() >= self.limit.batch_max() {
             tail.park();
@@ -242,8 +243,8 @@ impl Tails {
         }
     }
 
-    /// Sets the next poll of a file that was read to its end, and whose last line is overdue after
-    /// `read_timeout`. Adds an inotify watch if the file is quiet.
+    /// Sets the next poll of a file that was read to its end. An incomplete last line times out
+    /// after `read_timeout`. Adds an inotify watch if the file is quiet.
     pub(super) fn poll_for_more(
         &mut self,
         id: OriginId,
@@ -256,8 +257,8 @@ impl Tails {
         self.schedule.poll_for_more(tail, watch, now, overdue);
     }
 
-    /// Polls files that were just renamed or lost their name, because their last lines come before
-    /// the lines of the files that now have their names.
+    /// Polls files that were just renamed or lost their name, because their last lines must be read
+    /// before the lines of the files that now have their names.
     pub(super) fn poll_moved(&mut self, now: EngineTime) {
         let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
         for tail in self.files.iter_mut().filter(has_moved) {
@@ -265,7 +266,7 @@ impl Tails {
         }
     }
 
-    /// Returns the time until the next poll of a file, within the limits for checking inotify.
+    /// Returns the time until a file's next poll, limited so that inotify is checked often enough.
     pub(super) fn pause(&self, now: EngineTime) -> Duration {
         self.schedule.pause(now)
     }
@@ -316,8 +317,8 @@ impl Tails {
         self.schedule.finish_decompressing(id, &self.files);
     }
 
-    /// Lets another compressed file be read instead of this file, which waits for sinks. Returns
-    /// whether `is_readable` is true for such a file.
+    /// Lets another compressed file be read instead of this file, which is waiting for sinks.
+    /// Returns `false` if there is no other file for which `is_readable` is true.
     pub(super) fn pass_decompression_on(
         &mut self,
         id: OriginId,
@@ -334,8 +335,8 @@ impl Tails {
         self.grown_heads.push(id);
     }
 
-    /// Saves grown heads; returns whether all are saved. With only a shorter head in the store,
-    /// other content could be mistaken for the file after a crash and sent with the same ids.
+    /// Saves grown heads; returns whether all are saved. If the store contained only a shorter head
+    /// after a crash, other content could be mistaken for the file and sent with the same ids.
     pub(super) fn save_heads(&mut self, open: &SourceOpen, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.grown_heads);
         let described = |id: &OriginId| Some((*id, self.get(*id)?.descriptor().to_bytes()));
@@ -354,7 +355,7 @@ impl Tails {
         false
     }
 
-    /// Updates the known end of files that have not been read to their end.
+    /// Updates the known sizes of files that have not been read to their end.
     pub(super) fn note_ends(&mut self, ledger: &Ledger) {
         for tail in self.files.iter_mut() {
             let content =
@@ -369,8 +370,8 @@ impl Tails {
 
 // File paths.
 impl Tails {
-    /// Records the time for files that a walk did not find, as the time since which they have no
-    /// path. `seen` are the files that the walk found.
+    /// Records `now` as the time since which files have had no path, for the files that a walk did
+    /// not find. `seen` contains the files that it found.
     pub(super) fn note_seen(&mut self, seen: &HashSet<OriginId>, now: EngineTime) {
         for tail in self.files.iter_mut() {
             if seen.contains(&tail.id()) {
@@ -382,8 +383,9 @@ impl Tails {
         }
     }
 
-    /// Records the time for files with changed names that no longer have a matching path; returns
-    /// whether any of them has another name, or is closed, so that only a walk finds it.
+    /// Records `now` as the time since which files with changed names have had no matching path.
+    /// Returns whether a walk must search for a file, because the file has another name or is
+    /// closed.
     pub(super) fn note_changed(
         &mut self,
         changed: &HashSet<PathBuf>,
@@ -417,8 +419,8 @@ impl Tails {
         needs_walk
     }
 
-    /// Records that a path refers to a file. If the file has several names, the first name is used
-    /// as long as it refers to the file.
+    /// Records that a path refers to a file. If the file has several names, the first one is used
+    /// for as long as it refers to the file.
     pub(super) fn note_path(&mut self, id: OriginId, inode: Inode, path: &Path) {
         let leads =
             |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);

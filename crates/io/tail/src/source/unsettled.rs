@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// A rotated file is linked once its oldest unsettled range is this old, even if every sink is
-/// ready. The time is longer than the latency of a sink that syncs every second.
+/// ready. This is longer than the latency of a sink that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
 /// Maximum number of bytes in which lines are counted. For more bytes, the count is extrapolated.
@@ -19,7 +19,7 @@ const COUNT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes per read when counting lines.
 const COUNT_BYTES: usize = 256 * 1024;
 
-/// A deleted file. Deleted files are ordered by the time of their deletion.
+/// A deleted file. Deleted files are ordered by their time of deletion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeletedFile {
     /// When the file was deleted.
@@ -40,7 +40,7 @@ impl DeletedFile {
         Some(DeletedFile {
             since: tail.gone_since().unwrap_or(tail.grown()),
             id: tail.id(),
-            // Block counts are used instead of the size, because a copy has a hole in place of its
+            // Count blocks instead of using the size, because a copy has a hole in place of its
             // settled bytes.
             bytes: stat.st_blocks as u64 * 512,
         })
@@ -57,7 +57,7 @@ pub(super) fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
 }
 
 /// Returns the number of bytes in a file that at least one sink has not settled; for a compressed
-/// file, its size or 0.
+/// file, this is its size, or 0 if everything is settled.
 pub(super) fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     let Some(content) = tail.open_content() else {
         return tail.origin().state.size.load(Relaxed).saturating_sub(owed.settled);
@@ -106,8 +106,8 @@ pub(super) fn rest_of(tail: &Tail, from: u64) -> Remainder {
     Remainder { files: u64::from(bytes > 0), bytes, events }
 }
 
-/// Returns the number of lines after offset `from`; an estimate beyond [`COUNT_BYTES_MAX`]. A last
-/// line without a line ending counts.
+/// Returns the number of lines after offset `from`. Beyond [`COUNT_BYTES_MAX`], the number is an
+/// estimate. A last line without a line ending counts.
 fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
     let mut buffer = vec![0; COUNT_BYTES];
     let mut at = from;

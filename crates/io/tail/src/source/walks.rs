@@ -61,8 +61,8 @@ impl Walks {
         self.pause = pause.max(WALK_PAUSE);
     }
 
-    /// Records whether every folder is watched now, and was watched before. A second walk finds
-    /// names that appeared before a watch was added.
+    /// Records whether every folder is watched now, and was watched before. A second walk is
+    /// requested to find names that appeared before the watches were added.
     pub(super) fn set_watched(&mut self, is_watched: bool, was_watched: bool) {
         self.is_watched = is_watched;
         self.is_requested = is_watched && !was_watched;

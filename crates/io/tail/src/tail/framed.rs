@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Tail {
-    /// Reads events at the cursor. `None` if the first line is too long for a block.
+    /// Reads events at the cursor. Returns `None` if the first line is too long for a block.
     pub(super) fn read_framed(
         &mut self,
         framer: &mut FileFramer,
@@ -109,7 +109,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Reads raw bytes: into the block, or into a buffer if they must be decoded.
+    /// Reads raw bytes into the block, or into a buffer if they must be decoded.
     fn read_portion(
         &mut self,
         framer: &FileFramer,
@@ -136,8 +136,8 @@ impl Tail {
         Ok(Portion { position: request.position(), bytes, wanted: requested, is_all })
     }
 
-    /// Adds the events up to the next header; returns the number of file bytes they use. `None` if
-    /// their columns differ from the block's columns.
+    /// Adds the events up to the next header; returns the number of file bytes they use. Returns
+    /// `None` if the header of the events differs from the header of the block.
     fn add_admitted(
         &mut self,
         framer: &FileFramer,
@@ -253,7 +253,7 @@ impl Tail {
             return if request.finish { Read::More } else { Read::End };
         }
         if fill.used == 0 {
-            // Container formats add overhead per line, so the block grows until the event fits.
+            // Container formats add overhead to each line, so the block grows until the event fits.
             let bytes = framer.block_bytes(request.limits.line_max);
             self.block_bytes = bytes.max(fill.block.capacity() * 2);
         }

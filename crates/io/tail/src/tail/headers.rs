@@ -16,7 +16,7 @@ const STEP_BYTES: usize = 1024 * 1024;
 /// Maximum number of steps per read, so that a long search does not delay other files.
 const STEPS_MAX: usize = 8;
 
-/// The header with which some lines begin; `None` if they begin only with comments.
+/// The header that a group of lines begins with; `None` if the lines begin only with comments.
 #[derive(Clone, Debug)]
 pub(super) struct LeadingHeader(Option<Arc<str>>);
 
@@ -33,7 +33,7 @@ impl Tail {
     }
 
     /// Returns whether lines at the cursor that begin with `found` may join the block. A header
-    /// line is not an event, so it may join the lines that it describes.
+    /// line is not an event, so it may join the lines that it describes in one block.
     pub(super) fn admit_with(
         &self,
         request: Request<'_>,
@@ -113,7 +113,8 @@ impl Tail {
         split.found()
     }
 
-    /// Records the headers in the `bytes` at the cursor, whose rows begin at `rows_before`.
+    /// Records the header lines in the `bytes` at the cursor. The rows of these lines begin at
+    /// `rows_before`.
     pub(super) fn note_lines(
         &mut self,
         request: Request<'_>,
@@ -132,8 +133,9 @@ impl Tail {
         self.descriptor.headers.reach(begin, begin + bytes);
     }
 
-    /// Finds the header at an offset if it is not known yet: after a start without a record of it,
-    /// or if reading begins in the middle of a file. Returns false if the search must continue.
+    /// Finds the header at an offset if it is not known yet: after a start, if no record contains
+    /// it, or if reading begins in the middle of a file. Returns `false` if the search must
+    /// continue.
     pub(super) fn find_header(&mut self, offset: u64) -> io::Result<bool> {
         if self.descriptor.headers.covers(offset) {
             return Ok(true);
@@ -165,7 +167,7 @@ impl Tail {
         Ok(self.descriptor.headers.covers(offset))
     }
 
-    /// Adds the header lines in `raw`, which is at offset `from`. Returns how many bytes were
+    /// Adds the header lines in `raw`, which begins at offset `from`. Returns how many bytes were
     /// searched.
     fn search_in(&mut self, lines: &HeaderLines, raw: &[u8], from: u64) -> usize {
         match self.framer.take() {
@@ -191,7 +193,7 @@ impl Tail {
                 self.descriptor.headers.add(from + start as u64, header);
             }
         }
-        // A line without an end in this many bytes is not a header line.
+        // A line that has no end within this many bytes is not a header line.
         if start == 0 { raw.len() } else { start }
     }
 
@@ -252,7 +254,8 @@ struct Split {
 }
 
 impl Split {
-    /// Adds a line; returns whether the previous lines are of the other kind.
+    /// Adds a line, unless it is of the other kind than the previous lines; in that case, returns
+    /// `true`.
     fn ends_at(&mut self, kind: LineKind, current: &mut Option<Arc<str>>) -> bool {
         let is_row = kind == LineKind::Row;
         let has_other_sort = if is_row { self.has_headers } else { self.has_rows };

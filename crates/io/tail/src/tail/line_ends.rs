@@ -3,8 +3,8 @@
 use memchr::{memchr, memmem};
 use millstream_framing::Event;
 
-/// Replaces CRLF with LF within events, in place, so that the events get shorter. `block` contains
-/// their text, in order.
+/// Replaces CRLF with LF within events, in place, which shortens the events. `block` contains the
+/// text of the events, in order.
 pub(super) fn normalize(block: &mut [u8], events: &mut [Event]) {
     let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
     if memchr(b'\r', &block[first.start as usize..last.end as usize]).is_none() {

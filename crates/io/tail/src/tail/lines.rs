@@ -7,8 +7,8 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{AddedLines, Choice, Outcome};
 use std::io;
 
-/// At this attempt and later ones, an abandoned range is halved, after it was sent in a batch
-/// without other data.
+/// Starting with this attempt, an abandoned range is halved, after it was sent in a batch without
+/// other data.
 const HALVED_FROM: u8 = 3;
 
 impl Tail {
@@ -41,8 +41,8 @@ impl Tail {
                 self.content()?.unread_last(&text[begin..]);
                 return Ok(Read::Full);
             }
-            // A short read is enough to stop here; only `finish` needs an empty read as proof of
-            // the end.
+            // A short read is enough reason to stop here. Only `finish` needs an empty read as
+            // proof of the end.
             let is_end = fill.used == begin + whole && n < requested && !request.finish;
             Ok(if is_end { Read::End } else { Read::More })
         };
@@ -55,7 +55,7 @@ impl Tail {
     }
 
     /// Adds the complete lines that end at `newlines`, offsets in the block after `fill.used`.
-    /// Returns false, without any effect, if their columns differ from the block's columns.
+    /// Returns `false`, without any effect, if their header differs from the header of the block.
     fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) -> bool {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(request.choice) {
@@ -190,8 +190,8 @@ impl Tail {
         Ok(Read::Full)
     }
 
-    /// Adds the `n` bytes of a last line without a line ending. Returns false, without any effect,
-    /// if its columns differ from the block's columns.
+    /// Adds the `n` bytes of a last line without a line ending. Returns `false`, without any
+    /// effect, if its header differs from the header of the block.
     fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) -> bool {
         if is_suspect(request.choice) {
             self.reject(request, n as u64);
@@ -226,7 +226,7 @@ impl Tail {
         true
     }
 
-    /// Rejects and counts a single line that panics a sink on every attempt.
+    /// Rejects and counts a single line on which a sink panics at every attempt.
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
         let cursor = request.choice.cursor;
         let begin = request.position();
@@ -253,13 +253,13 @@ impl Tail {
 }
 
 /// Returns whether the range at the cursor was abandoned although its batch contained no other
-/// data. A single line is then the cause. If there are several lines, the first half is sent alone,
-/// then the second half.
+/// data. If the range is a single line, that line is the cause. If it has several lines, the first
+/// half is sent alone, and then the second half.
 pub(super) fn is_suspect(choice: Choice) -> bool {
     choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
 }
 
-/// Returns whether the first `bytes` at the cursor are its whole range.
+/// Returns whether the first `bytes` at the cursor are the whole range of the cursor.
 pub(super) fn is_whole_range(choice: Choice, bytes: usize) -> bool {
     choice.cursor.until == Some(choice.cursor.position + bytes as u64)
 }

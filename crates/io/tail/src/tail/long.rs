@@ -8,8 +8,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Number of bytes that are read in addition to a piece: a byte order mark, and a byte that shows
-/// whether a character ends before it.
+/// Number of additional bytes to read with a piece, to see whether the piece would end inside a
+/// character. The bytes also leave room for a byte order mark.
 const BEHIND_CUT: usize = 4;
 
 /// A line longer than `max_line` whose end has not been found yet.
@@ -34,8 +34,8 @@ impl Tail {
         self.origin.state.long_lines.fetch_add(cuts, Relaxed);
     }
 
-    /// Handles a line without a line ending in `n` bytes: emits a piece of it, or starts to search
-    /// for its end.
+    /// Handles a line that has no line ending in its first `n` bytes: emits a piece of the line, or
+    /// starts searching for its end.
     pub(super) fn start_long(
         &mut self,
         request: Request<'_>,
@@ -63,14 +63,14 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Returns the offset of a text that follows a byte order mark of `mark` bytes at `start`. For a
-    /// framer, an event begins at its mark.
+    /// Returns the offset of the text of a line that starts at `start` with a byte order mark of
+    /// `mark` bytes. With a framer, an event includes the mark.
     fn text_offset(&self, start: u64, mark: usize) -> u64 {
         if self.framer.is_some() { start } else { start + mark as u64 }
     }
 
-    /// Copies the text of the first `bytes` bytes, out of at least `n` bytes at the cursor, into the
-    /// block, without splitting a character. A byte order mark is copied in addition.
+    /// Copies the text of the first `bytes` bytes, out of at least `n` bytes at the cursor, into
+    /// the block, without splitting a character. A byte order mark is copied as well.
     fn piece(
         &mut self,
         request: Request<'_>,
@@ -101,8 +101,8 @@ impl Tail {
         if is_decoding && n > 1 { n & !1 } else { n }
     }
 
-    /// Searches for the end of an overlong line; emits its beginning, or drops it, once the end is
-    /// found.
+    /// Searches for the end of an overlong line. Once the end is found, emits the beginning of the
+    /// line, or drops the line.
     pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
         let at = |long: &LongScan| long.start == request.position();
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
@@ -152,7 +152,7 @@ impl Tail {
         self.framer.as_ref().map_or(line_max, |framer| framer.raw_bytes(line_max)) + 4
     }
 
-    /// Emits the beginning of an overlong line, or drops the line, now that its end is known.
+    /// Emits the beginning of an overlong line whose end is known, or drops the line.
     fn end_long(
         &mut self,
         request: Request<'_>,

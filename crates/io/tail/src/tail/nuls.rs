@@ -10,7 +10,7 @@ use crate::file_framer::LineLimits;
 use millstream_model::BatchBuilder;
 use std::io;
 
-/// Maximum number of blocks of NUL bytes that are read in one go.
+/// Maximum number of blocks of NUL bytes that one read skips.
 const BLOCKS_MAX: usize = 64;
 
 /// A run of NUL bytes at a cursor.
@@ -29,9 +29,9 @@ pub(super) fn leading_nuls(text: &[u8]) -> usize {
     zero + rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len())
 }
 
-/// Returns the end of the lines before the first line in `raw` that starts with NUL bytes. `None`
-/// if there is no such line, or if it is the first line. NUL bytes at the end of `raw` count only
-/// if `is_final`, because they may be space that a writer will overwrite.
+/// Returns the offset of the first line in `raw` that starts with NUL bytes. Returns `None` if
+/// there is no such line, or if it is the first line. NUL bytes at the end of `raw` count only if
+/// `is_final`, because they may be space that a writer will overwrite.
 pub(super) fn before_nuls(raw: &[u8], is_final: bool) -> Option<usize> {
     let starts = memchr::memchr_iter(0, raw).filter(|at| *at > 0 && raw[at - 1] == b'\n');
     starts
@@ -40,8 +40,8 @@ pub(super) fn before_nuls(raw: &[u8], is_final: bool) -> Option<usize> {
 }
 
 impl Tail {
-    /// Returns whether a line begins at this offset, and not another piece of a long line that
-    /// `on_long_line: split` cuts. NUL bytes before the offset belong to the same run.
+    /// Returns whether a line begins at this offset, rather than another piece of a long line that
+    /// `on_long_line: split` has cut. NUL bytes before the offset belong to the same run.
     pub(super) fn starts_line(&mut self, offset: u64) -> bool {
         if self.is_compressed() {
             return self.piece_end != Some(offset);
@@ -102,8 +102,8 @@ impl Tail {
         }
     }
 
-    /// Skips the NUL bytes at the cursor, where a line begins: `nuls` of the `n` bytes that were
-    /// read there.
+    /// Skips the NUL bytes at the start of the line at the cursor: the first `nuls` of the `n`
+    /// bytes that were read there.
     #[cold]
     pub(super) fn skip_nuls(
         &mut self,
@@ -119,7 +119,7 @@ impl Tail {
         } else if nuls < request.left() && !self.is_compressed() {
             return self.scan_nuls(request, fill, end);
         }
-        // The range ends here, or the data is compressed, so that nothing overwrites it.
+        // Either the range ends here, or the data is compressed, so that no writer overwrites it.
         self.pass_nuls(request, fill, end);
         Ok(Read::More)
     }

@@ -45,7 +45,7 @@ impl Tail {
         }
     }
 
-    /// Consumes the tail; returns the saved state.
+    /// Consumes the tail; returns its saved state.
     pub fn into_descriptor(self) -> Descriptor {
         self.descriptor
     }
@@ -65,12 +65,13 @@ impl Tail {
         self.frozen
     }
 
-    /// Records the original of this copy; `None` if the file is no longer treated as a copy.
+    /// Records which file this file is a copy of; `None` if the file is no longer treated as a
+    /// copy.
     pub fn set_copy_of(&mut self, original: Option<OriginId>) {
         self.descriptor.copy_of = original;
     }
 
-    /// Records that a copy contains this file up to the end of these bytes.
+    /// Records that a copy contains this file up to the end of the fingerprinted bytes.
     pub fn note_copied(&mut self, last: Fingerprint) {
         if self.copied.as_ref().is_none_or(|copied| copied.end < last.end) {
             self.copied = Some(Box::new(last));
@@ -112,7 +113,7 @@ impl Tail {
         self.gone_since
     }
 
-    /// Records that the file has no matching path, unless this is known already.
+    /// Records that the file has had no matching path since `now`, unless this is already recorded.
     pub fn mark_gone(&mut self, now: EngineTime) {
         self.gone_since.get_or_insert(now);
     }
@@ -167,12 +168,13 @@ impl Tail {
         sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect()
     }
 
-    /// Picks the cursor to read at; `None` if all sinks are blocked, or have read to the end.
+    /// Picks the cursor to read at; returns `None` if all sinks are blocked, or have read to the
+    /// end.
     pub fn choose(&mut self, ready: SinkSet, blocked: SinkSet) -> Option<Choice> {
         self.cursors.choose(ready, blocked, self.end)
     }
 
-    /// Returns whether all cursors are at the end that the last reads found.
+    /// Returns whether all cursors are at the end that reads have found.
     pub fn is_read(&self) -> bool {
         self.end.is_some_and(|end| !self.cursors.is_behind(end))
     }
@@ -225,7 +227,7 @@ impl Tail {
     }
 
     /// Schedules the file for a read, which checks the file's identity and looks for its end.
-    /// Returns whether the file was not already queued.
+    /// Returns `false` if the file was already queued.
     pub fn enqueue(&mut self) -> bool {
         self.end = None;
         self.checked = None;
@@ -269,7 +271,7 @@ impl Tail {
         self.watched
     }
 
-    /// Asks inotify to report the next write; returns whether it does.
+    /// Asks inotify to report the next write; returns whether this succeeded.
     pub fn watch(&mut self, watch: &mut Watch) -> bool {
         let content = self.content.as_ref();
         self.watched =

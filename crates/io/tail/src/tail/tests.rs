@@ -1,4 +1,4 @@
-//! Lines of files, compared with splitting the entire content at once.
+//! The lines of files, compared with the lines in the entire content.
 
 use crate::identity::HEAD_BYTES_MAX;
 use crate::source::tests::{Fixture, Line, deliver, end, lines, texts};
@@ -98,7 +98,7 @@ fn lines_longer_than_a_block_are_handled_as_configured() {
     }
 }
 
-/// Filler before a short text aligns the end of a block with each position in the text.
+/// Filler before a short text places the end of a block at each position in the text.
 #[test]
 fn a_block_may_end_anywhere_in_a_file() {
     let short = "ab\r\n\n\r\n\rcd\ne\u{20ac}\n\n\u{e9}\r\r\nlast line\n";

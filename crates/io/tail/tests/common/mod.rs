@@ -5,8 +5,8 @@ use millstream_tail::discover::{Exclude, Pattern};
 use millstream_tail::{HeldSettings, LineFilters, LineLimits, Symlinks, TailSettings};
 use std::path::Path;
 
-/// Returns settings for the files in a folder whose names match this pattern, with defaults
-/// otherwise.
+/// Returns settings for the files in a folder whose names match this pattern. Other settings have
+/// their defaults.
 pub fn settings(folder: &Path, names: &str) -> TailSettings {
     TailSettings {
         include: vec![Pattern::new(&format!("{}/{names}", folder.display())).unwrap()],

@@ -33,7 +33,7 @@ fn copy_truncate(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(name)).unwrap().set_len(0).unwrap();
 }
 
-/// Reads until compressed files are treated as complete.
+/// Reads until the source treats compressed files as complete.
 fn settle(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
     for _ in 0..4 {
@@ -119,7 +119,7 @@ fn a_truncated_file_that_grew_past_its_old_length_is_a_new_file() {
     assert_eq!(truncations, Some(1));
 }
 
-/// A rewritten file is also detected if the new content has the same length and there is no copy.
+/// A rewritten file is detected even if the new content has the same length and there is no copy.
 #[test]
 fn a_file_rewritten_to_the_same_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -381,8 +381,8 @@ fn abandoned_data_is_read_again_from_the_copy() {
     assert_eq!(seen, (0..110).collect::<Vec<_>>());
 }
 
-/// Data that was abandoned twice is sent in a separate batch. The part that is missing in the copy
-/// is counted as lost and settled, so that checkpoints advance.
+/// Data that was abandoned twice is sent in a separate batch. The part that the copy lacks is
+/// counted as lost and is settled, so that checkpoints advance.
 #[test]
 fn abandoned_data_that_the_copy_lacks_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -492,8 +492,8 @@ fn a_copy_that_continues_a_file_stays_open_after_it_is_compressed() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Two vanished files have the same head; the file whose last bytes are in the compressed file
-/// continues there.
+/// Two vanished files have the same head. The compressed file continues the one whose last bytes it
+/// contains.
 #[test]
 fn a_compressed_file_continues_the_record_with_the_most_matching_content() {
     let banner = numbered(0, 100);

@@ -1,4 +1,4 @@
-//! Cursors: sinks with their own checkpoints, blocked sinks, abandoned ranges.
+//! Cursors: sinks with separate checkpoints, blocked sinks, and abandoned ranges.
 
 use super::*;
 use flate2::write::GzEncoder;
@@ -46,8 +46,8 @@ fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     batch.segments.iter().flat_map(hold).collect()
 }
 
-/// After a restart, the sink that lags catches up to exactly the position of the other sink. From
-/// that position on, one read serves both sinks.
+/// After a restart, the sink that lags catches up to exactly the position of the other sink. After
+/// that, one read serves both sinks.
 #[test]
 fn each_sink_resumes_from_its_own_checkpoint() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);

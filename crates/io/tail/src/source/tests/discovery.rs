@@ -33,7 +33,7 @@ fn read_from_end_applies_only_at_the_very_first_start() {
 }
 
 /// With `ignore_older`, an older file is read from its end and a newer one from its beginning at
-/// the very first start. Later, the age of a file does not matter.
+/// the very first start. After that, the age of a file does not matter.
 #[test]
 fn ignore_older_applies_only_at_the_very_first_start() {
     let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
@@ -156,8 +156,8 @@ fn a_file_that_grew_just_before_a_restart_is_recognized() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// A truncated file gets a new id and offsets from 0; the old id is removed from the store once no
-/// copy is awaited anymore.
+/// A truncated file gets a new id and offsets from 0; the old id is removed from the store once a
+/// copy is no longer awaited.
 #[test]
 fn a_truncated_file_gets_a_new_id() {
     let mut fixture = Fixture::new(json!({}), &["out"]);

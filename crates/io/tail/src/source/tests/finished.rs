@@ -25,7 +25,7 @@ fn finish(fixture: &mut Fixture, files: usize) -> Vec<String> {
     panic!("{finished} of {files} files are finished, {open} are not");
 }
 
-/// Returns the lines that are read until shortly after the next walk.
+/// Returns the lines that are read up to shortly after the next walk.
 fn after_walk(fixture: &mut Fixture) -> Vec<String> {
     let mut texts = fixture.read_texts();
     fixture.rig.advance(crate::source::WALK_INTERVAL);

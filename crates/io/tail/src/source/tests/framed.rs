@@ -242,7 +242,7 @@ fn texts_within(fixture: &mut Fixture, seconds: u64) -> Vec<String> {
     texts
 }
 
-/// A last line without a line ending is delivered once it has not grown for the timeout.
+/// A last line without a line ending is delivered once the file has not grown for the timeout.
 #[test]
 fn an_unfinished_line_is_delivered_after_the_timeout() {
     for more in [json!({}), json!({ "max_line": "4B" }), timestamps()] {

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 /// Number of cases, each with 200 steps.
 const CASES: TestSize = TestSize { gate: 80, long: 5000 };
 
-/// Number of active files; there are also renamed files.
+/// Number of active files; renamed files are in addition to these.
 const FILES: u64 = 3;
 
-/// State of the test: the lines that were written and received by each sink.
+/// State of the test: the lines that were written, and the lines that each sink has received.
 struct World {
     fixture: Fixture,
     random: Rng,

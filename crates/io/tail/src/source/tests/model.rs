@@ -26,8 +26,7 @@ const CASES: TestSize = TestSize { gate: 500, long: 50_000 };
 /// Number of cases with rotations.
 const ROTATIONS: TestSize = TestSize { gate: 200, long: 20_000 };
 
-/// Number of concurrent cases. Each of them mostly waits for the kernel to close its inotify
-/// instance.
+/// Number of concurrent cases. Each case mostly waits for the kernel to close its inotify instance.
 const THREADS: usize = 8;
 
 /// Maximum number of operations in a case.
@@ -71,7 +70,7 @@ enum Operation {
     /// Abandons a batch in flight; the flag is true if its content is the cause.
     Lose(bool),
     Commit,
-    /// Removes the retained files.
+    /// Removes the files that the agent holds.
     RemoveHeld,
     Stop(Ending),
     Start,
@@ -179,7 +178,7 @@ fn rotation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The idle files that are finished.
+/// Which idle files are finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finishing {
     All,

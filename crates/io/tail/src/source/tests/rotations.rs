@@ -94,8 +94,8 @@ fn generations_rotated_while_the_agent_was_down_are_read_in_order() {
     assert!(kept.len() <= GENERATIONS_MAX + 1, "{kept:#?}");
 }
 
-/// More generations than one walk handles were rotated while the agent was down. The live file is
-/// read in between.
+/// While the agent was down, more generations were rotated than one walk handles. The live file is
+/// read between the two walks.
 #[test]
 fn generations_deferred_to_the_next_walk_are_the_newest() {
     const LAST: u64 = 100;

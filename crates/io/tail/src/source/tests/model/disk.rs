@@ -1,4 +1,4 @@
-//! The log folder: operations by writers and rotations, and its content.
+//! The log folder: its content, and the operations of writers and rotations.
 
 use super::Size;
 use flate2::read::MultiGzDecoder;
@@ -54,7 +54,7 @@ pub struct Content {
 pub struct Disk {
     dir: PathBuf,
     heads: Heads,
-    /// Last number in use, for unique lines and names.
+    /// Last number that was used for a unique line or name.
     next: usize,
     /// Inode numbers of copies, which no writer has open.
     copies: HashSet<u64>,
@@ -239,7 +239,7 @@ impl Disk {
         fs::rename(link, self.path(NAMES[NAMES.len() - 1])).unwrap();
     }
 
-    /// Returns the compressed content of a log's first rotation; changes no file.
+    /// Returns the compressed content of a log's first rotation, without changing any file.
     pub fn compressed(&self, name: &str) -> Option<CompressedFile> {
         let from = self.path(&format!("{name}.1"));
         if !has_one_name(&from) {

@@ -1,4 +1,4 @@
-//! Cases that failed once, each the shortest of its kind. Random seeds rarely reach them.
+//! Cases that have failed before, each the shortest of its kind. Random seeds rarely reach them.
 
 use super::Operation::*;
 use super::disk::Heads;

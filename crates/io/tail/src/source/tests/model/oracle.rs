@@ -33,10 +33,10 @@ pub struct Oracle {
     /// Lines in `may_repeat` beyond the saved head of their file. If the file is truncated and
     /// begins with the same bytes, other lines may get the ids of these lines.
     loose: BTreeSet<Id>,
-    /// Files without a commit when the agent was killed. If they are then truncated or moved, they
-    /// may get another id, because only their head was saved.
+    /// Files without a commit when the agent was killed. If such a file is truncated or moved after
+    /// that, it may get another id, because only its head was saved.
     unsure: HashSet<OriginId>,
-    /// Largest offset read, by file id. Smaller offsets are read afterward only for abandoned
+    /// Largest offset read, by file id. After that, smaller offsets are read only for abandoned
     /// lines.
     furthest: HashMap<OriginId, u64>,
 }
@@ -128,8 +128,8 @@ impl Oracle {
         self.furthest.clear();
     }
 
-    /// Checks that missing lines of deleted files are in retained files, or in files that the next
-    /// start reads.
+    /// Checks that the missing lines of deleted files are in held files, or in files that the agent
+    /// reads at its next start.
     pub fn are_kept<'a>(
         &self,
         deleted: impl Iterator<Item = &'a Content>,
