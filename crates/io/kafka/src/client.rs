@@ -1,4 +1,5 @@
-//! Callbacks that producers and consumers share: logs, errors, tokens.
+//! The parts that producers and consumers share: callbacks for logs, errors and statistics, and the
+//! token.
 
 use crate::ErrorCode;
 use crate::token::Token;
@@ -13,7 +14,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum bytes of a token file. A longer file is not a token.
+/// Maximum bytes of a token file. Reading a longer file is an error.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// The reason why a client cannot be created.
@@ -41,13 +42,14 @@ impl From<KafkaError> for ClientError {
 pub(crate) struct Callbacks {
     last_error: Mutex<Option<ClientError>>,
     token_file: Option<PathBuf>,
-    /// Text of the last token. The token is masked in broker messages.
+    /// Text of the token that was read last, which is masked in messages.
     token: Mutex<String>,
     traffic: Traffic,
 }
 
 impl Callbacks {
-    /// Creates the callbacks for a client that logs in with the token in this file.
+    /// Creates the callbacks of a client. With a `token_file`, the client logs in with the token in
+    /// that file.
     pub fn new(token_file: Option<PathBuf>) -> Callbacks {
         Callbacks { token_file, ..Callbacks::default() }
     }
@@ -57,7 +59,7 @@ impl Callbacks {
         log::debug!("librdkafka {level:?} {facility}: {}", self.masked(message));
     }
 
-    /// Records the bytes exchanged with each broker.
+    /// Records the bytes exchanged with each broker, taken from librdkafka's statistics.
     pub fn statistics(&self, json: &[u8]) {
         self.traffic.record(json);
     }
@@ -71,8 +73,8 @@ impl Callbacks {
     pub fn error(&self, error: &KafkaError, reason: &str) {
         let reason = self.masked(reason);
         log::debug!("librdkafka {error}: {reason}");
-        // A single broker's last error is more informative than the error that all brokers are
-        // down.
+        // Keep a single broker's last error instead of the error that all brokers are down, because
+        // it is more informative.
         let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
         let mut last_error = self.last_error();
         if code != ErrorCode::AllBrokersDown || last_error.is_none() {
@@ -88,7 +90,7 @@ impl Callbacks {
     /// Reads the token file.
     ///
     /// # Errors
-    /// Returns an error if no file is configured, or it cannot be read.
+    /// Returns an error if no file is configured, or if the file cannot be read.
     pub fn token(&self) -> Result<OAuthToken, Box<dyn Error>> {
         let read = self.read_token();
         if let Err(error) = &read {

@@ -1,8 +1,8 @@
 //! A librdkafka consumer whose records arrive through a separate queue.
 //!
 //! The library has one queue per partition and forwards all of them to the consumer's queue. This
-//! module forwards them to a data queue instead, so that group events are served while no record is
-//! taken. A full data queue stops the fetchers, and the member stays in its group.
+//! module forwards them to a data queue instead, so that group events are served even while no
+//! records are taken. A full data queue stops the fetchers, but the member stays in its group.
 //!
 //! A rebalance is an ordinary event. The library waits until [`Consumer::assign`] or
 //! [`Consumer::unassign`] responds to it.
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of events that a call serves, including logs.
 const EVENTS_PER_CALL: usize = 8;
 
-/// Maximum time that closing a client waits for its records to be released.
+/// Maximum time for which closing a client waits until its records are released.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// A partition of a topic.
@@ -48,14 +48,14 @@ pub struct TopicPartition {
     pub partition: i32,
 }
 
-/// A position that the broker can look up.
+/// A place in a partition, for which the brokers can return the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The first record.
     First,
     /// The position after the last record.
     End,
-    /// The first record with this time or a later one, in milliseconds since 1970.
+    /// The first record whose time is at least this, in milliseconds since 1970.
     Time(i64),
 }
 
@@ -77,7 +77,7 @@ pub enum Event {
     Error(ClientError),
 }
 
-/// A member of a consumer group. All clones are the same member.
+/// A member of a consumer group. All clones refer to the same member.
 #[derive(Clone)]
 pub struct Consumer(Arc<Inner>);
 
@@ -93,7 +93,7 @@ struct Inner {
 struct Context {
     callbacks: Callbacks,
     events: Mutex<VecDeque<Event>>,
-    /// Whether to respond to rebalances immediately, because no thread handles them any more.
+    /// Whether to respond to rebalances immediately, because no thread handles them anymore.
     is_closing: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the library with a reference, which is released once.
+        // SAFETY: the library returned the pointer with a reference, which is released once, here.
         unsafe { c::rd_kafka_queue_destroy(self.0.as_ptr()) }
     }
 }
@@ -204,10 +204,10 @@ impl Consumer {
         self.0.client.subscribe(topics).map_err(|error| error.to_string())
     }
 
-    /// Serves the group's events for at most `timeout`, and returns the events that occurred.
+    /// Serves the group's events for up to `timeout`, and returns the events that occurred.
     pub fn serve(&self, timeout: Duration) -> Vec<Event> {
-        // Each poll serves one event. Errors also reach the context, with better text, and records
-        // arrive through the other queue.
+        // Each poll serves one event. Errors also reach the context, with better text. Records
+        // arrive through the data queue.
         for timeout in std::iter::once(timeout).chain([Duration::ZERO; EVENTS_PER_CALL - 1]) {
             if let Some(Ok(message)) = self.0.client.poll(timeout) {
                 log::debug!("a record outside the data queue: {message:?}");
@@ -229,7 +229,8 @@ impl Consumer {
         self.0.client.context().callbacks.take_throttled()
     }
 
-    /// Returns the offsets that the group has committed.
+    /// Returns the offsets that the group has committed, in the order of `partitions`; `None` for a
+    /// partition without a committed offset.
     ///
     /// # Errors
     /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
@@ -242,7 +243,8 @@ impl Consumer {
         offsets(&self.0.client.committed_offsets(list, timeout)?, partitions)
     }
 
-    /// Returns the offset of a place in each partition; `None` for a time after the last record.
+    /// Returns the offset of a place in each partition; `None` if the place is a time after the
+    /// last record.
     ///
     /// # Errors
     /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
@@ -261,7 +263,7 @@ impl Consumer {
         offsets(&self.0.client.offsets_for_times(list, timeout)?, partitions)
     }
 
-    /// Returns the end of a partition at the last fetch; `None` before the first fetch.
+    /// Returns the end of a partition as of the last fetch; `None` before the first fetch.
     pub fn known_end(&self, partition: &TopicPartition) -> Option<u64> {
         let topic = CString::new(&*partition.topic).ok()?;
         let (mut low, mut high) = (0, 0);
@@ -279,8 +281,8 @@ impl Consumer {
         if is_ok { u64::try_from(high).ok() } else { None }
     }
 
-    /// Starts to read partitions at these offsets. If the group rebalances cooperatively, the
-    /// partitions are read in addition to the current partitions, otherwise instead of them.
+    /// Starts reading partitions at these offsets. If the group rebalances cooperatively, the
+    /// member also keeps its current partitions; otherwise, these partitions replace them.
     ///
     /// # Errors
     /// Returns an error if the group is in another state.
@@ -291,8 +293,8 @@ impl Consumer {
         Ok(assign(&self.0.client, &list)?)
     }
 
-    /// Stops reading partitions. Unless the group rebalances cooperatively, stops reading all
-    /// partitions.
+    /// Stops reading partitions. If the group does not rebalance cooperatively, the member stops
+    /// reading all of its partitions.
     ///
     /// # Errors
     /// Returns an error if the group is in another state.
@@ -301,7 +303,8 @@ impl Consumer {
         Ok(unassign(&self.0.client, &list)?)
     }
 
-    /// Returns whether a member keeps partitions that a rebalance does not mention.
+    /// Returns whether the group rebalances cooperatively, so that a member keeps the partitions
+    /// that a rebalance does not mention.
     pub fn is_cooperative(&self) -> bool {
         matches!(self.0.client.rebalance_protocol(), RebalanceProtocol::Cooperative)
     }
@@ -322,9 +325,9 @@ impl Consumer {
         answer(code)
     }
 
-    /// Takes the response to a commit.
+    /// Takes the response to a commit, if one has arrived.
     fn commit_answer(&self) -> Option<Result<(), ClientError>> {
-        // SAFETY: the queue is alive; its event is read, then destroyed once.
+        // SAFETY: the queue is alive; the event from it is read, and then destroyed once.
         unsafe {
             let event = c::rd_kafka_queue_poll(self.0.commits.0.as_ptr(), 0);
             let event = NonNull::new(event)?.as_ptr();
@@ -339,10 +342,7 @@ impl Consumer {
         self.0.client.client().fetch_cluster_id(timeout)
     }
 
-    /// Returns the state of each topic according to the brokers.
-    ///
-    /// # Errors
-    /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
+    /// Returns the state of each topic, as reported by the brokers.
     pub fn describe(
         &self,
         topics: &[Arc<str>],
@@ -351,8 +351,8 @@ impl Consumer {
         topic_state::fetch(self, topics, timeout)
     }
 
-    /// Leaves the group after all its records are released, or after at most a second. Responds to
-    /// pending rebalances.
+    /// Leaves the group once all its records are released, but after a second at the latest.
+    /// Responds to pending rebalances.
     pub fn close(self) {
         self.0.client.context().is_closing.store(true, Ordering::Release);
         for event in self.0.client.context().events.lock().drain(..) {
@@ -364,7 +364,7 @@ impl Consumer {
             };
             answered.unwrap_or_else(|error| log::debug!("closing a consumer: {}", error.message));
         }
-        // The client leaves the group when the last reference is dropped.
+        // The client leaves the group when the last reference to it is dropped.
         let begun = Instant::now();
         while Arc::strong_count(&self.0) > 1 && begun.elapsed() < CLOSE_WAIT {
             std::thread::sleep(Duration::from_millis(1));
@@ -373,7 +373,7 @@ impl Consumer {
 
     /// Forwards a partition's records to the data queue. The library stops forwarding some time
     /// after a partition is unassigned, so a partition that is reassigned immediately must be
-    /// forwarded again. Does nothing if the partition is already forwarded.
+    /// forwarded again. Forwarding a partition again has no effect.
     pub fn forward(&self, partition: &TopicPartition) {
         let Ok(topic) = CString::new(&*partition.topic) else { return };
         let partition = partition.partition;

@@ -1,4 +1,4 @@
-//! Maps keys to partitions as other Kafka clients do.
+//! Maps keys to partitions in the same way as other Kafka clients.
 
 use rdkafka::bindings::{
     rd_kafka_msg_partitioner_consistent, rd_kafka_msg_partitioner_fnv1a,
@@ -18,7 +18,8 @@ pub enum KeyHash {
 }
 
 impl KeyHash {
-    /// Returns the partition for `key`. `partitions` is the number of partitions, at least one.
+    /// Returns the partition for `key`. `partitions` is the number of partitions; values below 1
+    /// count as 1.
     pub fn partition(self, key: &[u8], partitions: i32) -> i32 {
         let hash = match self {
             KeyHash::Murmur2 => rd_kafka_msg_partitioner_murmur2,

@@ -1,11 +1,11 @@
-//! A shipment in flight, referenced by every record without a delivery report.
+//! A shipment in flight, to which every record without a delivery report holds a reference.
 
 use crate::ErrorCode;
 use crate::shipment::{RecordId, Shipment};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The result of a shipment. Every record without a failure was delivered.
+/// The result of a shipment. Every record that is not among the failures was delivered.
 #[derive(Debug)]
 pub struct Receipt {
     /// The tag passed to [`crate::Producer::send`].
@@ -25,7 +25,7 @@ pub struct Failure {
     pub rejected_by_client: bool,
 }
 
-/// Function that receives receipts, called on the thread that handles the last report.
+/// A function that receives receipts. Called on the thread that handles the last report.
 pub(crate) type OnReceipt = Arc<dyn Fn(Receipt) + Send + Sync>;
 
 pub(crate) struct InFlight {
@@ -54,7 +54,7 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let mut failures = std::mem::take(self.failures.get_mut());
         failures.sort_by_key(|failure| failure.record);
-        // The memory is released before the receipt announces it.
+        // Release the memory before the receipt announces that it is free.
         drop(std::mem::take(&mut self.shipment));
         (self.on_receipt)(Receipt { tag: self.tag, failures });
     }

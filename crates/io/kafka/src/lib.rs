@@ -2,15 +2,16 @@
 //! delivery report, reads partitions as a member of a consumer group, and reads a topic to verify a
 //! host.
 //!
-//! A separate crate because it fences `unsafe`: the pointers that librdkafka takes and returns.
+//! This is a separate crate to confine `unsafe` code, which handles the pointers that librdkafka
+//! takes and returns.
 //!
 //! A [`Shipment`] contains many records in shared buffers. [`Producer::send`] passes their
 //! addresses to librdkafka, which keeps the addresses instead of copies until it reports each
-//! record. Every record in flight therefore owns a reference to its shipment. When the last
+//! record. Each record in flight therefore owns a reference to its shipment. When the last
 //! reference is released, the [`Receipt`] lists the records that failed, with the errors.
 //!
-//! A [`Consumer`] lends records from the library's memory: [`Fetched`] owns them until it is
-//! dropped.
+//! A [`Consumer`] lends records from the library's memory: a [`Fetched`] value owns them until it
+//! is dropped.
 
 mod client;
 mod consumer;

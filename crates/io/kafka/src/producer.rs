@@ -31,13 +31,13 @@ use std::time::Duration;
 /// L1 cache.
 const MESSAGES_PER_CALL_MAX: usize = 256;
 
-/// librdkafka's `RD_KAFKA_PARTITION_UA`: each message specifies its partition.
+/// librdkafka's `RD_KAFKA_PARTITION_UA`, which means that each message specifies its partition.
 const ANY_PARTITION: i32 = -1;
 
-/// Maximum time that the report thread blocks before it checks whether to exit.
+/// Maximum time for which the report thread blocks before it checks whether to exit.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Checks a single setting. The error omits the value.
+/// Checks a single setting. The error message does not contain the value.
 pub fn check(key: &str, value: &str) -> Result<(), String> {
     let mut config = ClientConfig::new();
     config.set(key, value);
@@ -149,10 +149,7 @@ impl Producer {
         })
     }
 
-    /// Fetches the number of partitions in a topic. Blocks for up to `timeout`.
-    ///
-    /// # Errors
-    /// Returns an error if the brokers do not respond, or the topic does not exist.
+    /// Returns the number of partitions in a topic. Blocks for up to `timeout`.
     pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<i32, ClientError> {
         let failed = |code: ErrorCode| ClientError { code, message: code.to_string() };
         let metadata =
@@ -169,7 +166,7 @@ impl Producer {
         }
     }
 
-    /// Takes the client's last error since the previous call.
+    /// Takes the client's last error, if one has occurred since the previous call.
     pub fn take_last_error(&self) -> Option<(ErrorCode, String)> {
         let ClientError { code, message } = self.client.context().0.last_error().take()?;
         Some((code, message))
@@ -180,13 +177,14 @@ impl Producer {
         self.client.context().0.take_throttled()
     }
 
-    /// Aborts all queued and in-flight records, which are reported as failed immediately.
+    /// Aborts all records that are queued or in flight. They are immediately reported as failed.
     pub fn purge(&self) {
         self.client.purge(PurgeConfig::default().queue().inflight());
     }
 
-    /// Sends the records in `shipment`, or only those in `only` (ascending). `partition` returns
-    /// the partition for a run and a record's key. The receipt carries `tag`.
+    /// Sends the records in `shipment`, or only the records in `only`, which must ascend.
+    /// `partition` returns the partition for a record, given its run and its key. The receipt
+    /// carries `tag`.
     pub fn send(
         &self,
         shipment: &Arc<Shipment>,
@@ -230,7 +228,8 @@ impl Producer {
             return Ok(topic.0);
         }
         let text = CString::new(&**name).map_err(|_| ErrorCode::InvalidTopic)?;
-        // SAFETY: the client is alive, the name is a C string, and the configuration may be null.
+        // SAFETY: the client is alive, the name is a C string, and a null configuration is
+        // permitted.
         let topic = unsafe {
             c::rd_kafka_topic_new(self.client.client().native_ptr(), text.as_ptr(), null_mut())
         };
@@ -249,7 +248,8 @@ impl Drop for Producer {
             let _ = reports.join();
         }
         self.topics.get_mut().clear();
-        // Dropping this last reference to the client makes it purge its records and report them.
+        // Dropping the client, of which this is the last reference, purges its records and reports
+        // them.
     }
 }
 
@@ -288,8 +288,8 @@ impl Call<'_> {
 
     /// Releases the reference in a message that librdkafka rejected, and records the failure.
     fn reject(&self, record: u32, message: &c::rd_kafka_message_t) {
-        // SAFETY: `message` created this pointer from an `Arc`, and librdkafka did not take it
-        // over.
+        // SAFETY: `message` created this pointer from an `Arc`, and librdkafka did not take
+        // ownership of it.
         drop(unsafe { Arc::from_raw(message._private as *const InFlight) });
         self.fail(&[record], message.err.into());
     }
@@ -307,8 +307,9 @@ impl Call<'_> {
         }
         let (flags, count) = (c::RD_KAFKA_MSG_F_PARTITION, self.messages.len() as i32);
         // SAFETY: the topic and the array are valid for the call. With these flags, librdkafka
-        // neither copies nor frees the payloads. They do not move while the `InFlight` lives, which
-        // every message references until its report. librdkafka copies the keys.
+        // neither copies nor frees the payloads. The payloads do not move while the `InFlight`
+        // lives, and every message holds a reference to it until its report. librdkafka copies the
+        // keys.
         let accepted = unsafe {
             c::rd_kafka_produce_batch(
                 topic,
@@ -350,8 +351,9 @@ impl Call<'_> {
                 .map(|header| (&*header.name, header.id(*record as usize)));
             let own = self.run.headers.iter().map(|(name, value)| (name.as_c_str(), &value[..]));
             set_arguments(&mut arguments, &message, own.chain(id));
-            // SAFETY: every argument sets the union member that its type names. Its pointers
-            // outlive the call; for the payload, see `produce`. librdkafka copies keys and headers.
+            // SAFETY: every argument sets the union member that its type names. The pointers in the
+            // arguments outlive the call; for the payload, see `produce`. librdkafka copies keys
+            // and headers.
             let code = unsafe {
                 let error = c::rd_kafka_produceva(
                     client.client().native_ptr(),

@@ -1,4 +1,4 @@
-//! Reads the records that are added to a topic after the reader is opened.
+//! Reads the records that are written to a topic after the reader was opened.
 
 use crate::ErrorCode;
 use crate::client::ClientError;
@@ -15,19 +15,15 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a client from librdkafka settings that reads `topic`, starting at its current end.
-    /// Blocks for up to `timeout` per partition.
-    ///
-    /// # Errors
-    /// Returns an error if a setting is invalid, the brokers do not respond, or the topic does not
-    /// exist.
+    /// Creates a client that reads `topic`, starting at its current end. `settings` are librdkafka
+    /// settings. Blocks for up to `timeout` per partition.
     pub fn open(
         settings: &[(&str, &str)],
         topic: &str,
         timeout: Duration,
     ) -> Result<Reader, ClientError> {
         let mut config = ClientConfig::new();
-        // librdkafka requires a group id even without joining a group.
+        // librdkafka requires a group id even if the client joins no group.
         config
             .set("group.id", "millstream")
             .set("enable.auto.commit", "false")
@@ -55,8 +51,8 @@ impl Reader {
         Ok(Reader { consumer })
     }
 
-    /// Passes each record to `handle`, in partition order, until none has arrived for `quiet`.
-    /// Returns the number of records. Errors are logged at debug level.
+    /// Passes each record to `handle`, in order per partition, until no record has arrived for
+    /// `quiet`. Returns the number of records. Errors are logged at debug level.
     pub fn read(&self, quiet: Duration, mut handle: impl FnMut(&[u8])) -> u64 {
         let mut count = 0;
         while let Some(polled) = self.consumer.poll(quiet) {

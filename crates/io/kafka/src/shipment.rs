@@ -40,14 +40,14 @@ pub type Headers = Arc<[(CString, Vec<u8>)]>;
 pub struct IdHeader {
     /// Name of the header, without a NUL byte.
     pub name: Arc<CStr>,
-    /// The concatenated ids.
+    /// The ids of all records, concatenated.
     pub ids: Vec<u8>,
-    /// The end of each id.
+    /// End offset of each id in `ids`.
     pub ends: Vec<u32>,
 }
 
 impl IdHeader {
-    /// Returns the id of record `index`.
+    /// Returns the id of the record at `index`.
     pub fn id(&self, index: usize) -> &[u8] {
         let begin = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.ids[begin as usize..self.ends[index] as usize]
@@ -69,11 +69,12 @@ pub enum Key {
     None,
     /// All records have this key.
     Same(Vec<u8>),
-    /// Each record has its own key: the concatenated keys, and the end of each.
+    /// Each record has a separate key. The fields are the concatenated keys, and the end offset of
+    /// each key.
     Each(Vec<u8>, Vec<u32>),
 }
 
-/// Identifies a record in a shipment.
+/// Identifies a record within a shipment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordId {
     /// Index of the run.
@@ -83,7 +84,7 @@ pub struct RecordId {
 }
 
 impl Key {
-    /// Returns the key of record `index`.
+    /// Returns the key of the record at `index`.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         match self {
             Key::None => None,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum time until the file is reread, and therefore until a rotated token is used.
+/// Maximum time until the token file is reread, and therefore until a rotated token is used.
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// A bearer token.
@@ -10,7 +10,7 @@ const REFRESH: Duration = Duration::from_secs(300);
 pub(crate) struct Token {
     /// Text to send to the broker.
     pub text: String,
-    /// Name of the client. The broker ignores it and takes the name from the token.
+    /// Name of the client. The broker ignores this name and takes the name from the token.
     pub principal: String,
     /// Time at which the library asks for another token, in milliseconds since 1970.
     pub lifetime_ms: i64,
@@ -18,7 +18,7 @@ pub(crate) struct Token {
 
 impl Token {
     /// Creates a token; returns `None` if the text is empty. If the token is a JSON Web Token, its
-    /// lifetime ends when it expires.
+    /// lifetime ends no later than its expiry.
     pub fn new(text: &str) -> Option<Token> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let refresh_ms = (now + REFRESH).as_millis() as i64;
@@ -55,7 +55,7 @@ fn base64url(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the whole number after a key in a JSON object.
+/// Returns the whole number that follows a key in a JSON object; `None` if there is none.
 fn number(json: &[u8], key: &[u8]) -> Option<i64> {
     let at = json.windows(key.len()).position(|window| window == key)?;
     let rest = std::str::from_utf8(&json[at + key.len()..]).ok()?;

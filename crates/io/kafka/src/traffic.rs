@@ -17,11 +17,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Interval between statistics in milliseconds. They take 700 bytes per partition; for a thousand
-/// partitions, the library and the parser take 2.5 ms.
+/// Interval between statistics in milliseconds. Statistics take 700 bytes per partition. For a
+/// thousand partitions, librdkafka and the parser take 2.5 ms.
 const INTERVAL_MS: &str = "5000";
 
-/// The fields of the statistics that are used.
+/// The fields of the statistics that this module uses.
 #[derive(Deserialize)]
 struct Statistics {
     brokers: HashMap<String, BrokerStatistics>,
@@ -45,7 +45,7 @@ struct ThrottleStatistics {
     sum: u64,
 }
 
-/// Totals from the last statistics.
+/// Totals as of the last statistics.
 #[derive(Default)]
 pub(crate) struct Traffic {
     /// Bytes sent and received on each connection at the last statistics, by the library's name for
@@ -62,7 +62,7 @@ struct Connection {
 }
 
 impl Traffic {
-    /// Makes a client emit statistics.
+    /// Configures a client to emit statistics.
     pub fn request(config: &mut ClientConfig) {
         config.set("statistics.interval.ms", INTERVAL_MS);
     }
@@ -97,7 +97,8 @@ impl Connection {
 
     fn record(&mut self, now: BrokerStatistics) {
         if now.nodename != self.node {
-            // The coordinator has moved, and the library continues its totals.
+            // The coordinator has moved to another broker. The library continues to count from the
+            // same totals.
             (self.peer, self.node) = (peer(&now.nodename), now.nodename);
         }
         let sent = added(&mut self.sent, now.txbytes);
@@ -111,14 +112,14 @@ impl Connection {
     }
 }
 
-/// Returns the increase of a total. The total restarts at 0 after the library has forgotten a
-/// broker.
+/// Returns the increase of a total. If librdkafka forgets a broker, the total restarts at 0.
 fn added(total: &mut u64, now: u64) -> usize {
     let before = std::mem::replace(total, now);
     usize::try_from(now.checked_sub(before).unwrap_or(now)).unwrap_or(usize::MAX)
 }
 
-/// Returns the broker at `host:port`. The library does not report the address behind a name.
+/// Returns the broker at `host:port` as the subject of events. librdkafka does not report the
+/// address that a name resolves to.
 fn peer(node: &str) -> Subject {
     let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -154,11 +155,11 @@ mod tests {
         add("a:9092/1", "a:9092", 100, 10);
         add("a:9092/1", "a:9092", 150, 30);
         add("[::1]:9092/bootstrap", "[::1]:9092", 7, 0);
-        // The library does not know the coordinator yet; later, the coordinator moves.
+        // At first, the library does not know the coordinator. Later, the coordinator moves.
         add("GroupCoordinator", "", 0, 0);
         add("GroupCoordinator", "a:9092", 1000, 0);
         add("GroupCoordinator", "b:9093", 1500, 0);
-        // The library forgot the broker, and has connected to it again.
+        // The library has forgotten the broker, and has reconnected to it.
         add("a:9092/1", "a:9092", 20, 30);
         traffic.record(
             br#"{"brokers":{"c":{"nodename":"","txbytes":0,"rxbytes":0,"throttle":{"sum":250}}}}"#,

@@ -16,7 +16,7 @@ const RECORDS: u32 = 1000;
 const RECORD_BYTES: u32 = 1000;
 const PAYLOAD: u64 = RECORDS as u64 * RECORD_BYTES as u64;
 
-/// Maximum bytes that the protocol adds to the payload.
+/// Maximum bytes that the protocol adds to the payloads.
 const OVERHEAD: u64 = 200_000;
 
 fn settings(broker: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -42,7 +42,8 @@ fn shipment(topic: &str) -> Arc<Shipment> {
     Arc::new(Shipment { parts: vec![Bytes::from(bytes)], runs: vec![run] })
 }
 
-/// Waits until this many bytes of a type are recorded, and calls `work` meanwhile.
+/// Waits until this many bytes have been recorded in events of this kind. Calls `work` while it
+/// waits.
 fn wait_for(kind: EventKind, bytes: u64, mut work: impl FnMut()) -> BTreeMap<String, RecordedSum> {
     let begun = Instant::now();
     loop {
@@ -56,8 +57,7 @@ fn wait_for(kind: EventKind, bytes: u64, mut work: impl FnMut()) -> BTreeMap<Str
     }
 }
 
-/// Checks that clients exchanged data only with the broker, and not much more data than the
-/// payload.
+/// Checks that clients exchanged data only with the broker, and not much more than the payloads.
 fn assert_payload(sums: &BTreeMap<String, RecordedSum>, broker: &str) {
     let (host, port) = broker.rsplit_once(':').unwrap();
     let peer = format!("{host},{host},{port}");

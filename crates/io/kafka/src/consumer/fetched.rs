@@ -1,4 +1,4 @@
-//! Records in the library's memory.
+//! Records that stay in librdkafka's memory.
 
 use super::Consumer;
 use crate::ErrorCode;
@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
-/// Records in librdkafka's memory, in order per partition.
+/// Records in librdkafka's memory. The records of each partition are in order.
 pub struct Fetched {
     messages: Vec<*mut c::rd_kafka_message_t>,
     /// Keeps the client alive, because its messages refer to it.
@@ -21,17 +21,18 @@ unsafe impl Send for Fetched {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp(pub i64);
 
-/// A record, or an error of its partition.
+/// A record, or an error concerning its partition.
 #[derive(Clone, Copy)]
 pub struct FetchedRecord<'a> {
     message: &'a c::rd_kafka_message_t,
 }
 
 impl Fetched {
-    /// Takes up to `max` records; waits up to `timeout` for the first one.
+    /// Takes up to `max` records. Waits up to `timeout` for the first one.
     pub(super) fn take(consumer: Consumer, max: usize, timeout: Duration) -> Fetched {
         let mut messages = Vec::with_capacity(max);
-        // The library waits for all messages that it may take, so the first message is taken alone.
+        // The library waits until it has all the messages that it may take, so take the first
+        // message alone.
         take(&consumer, &mut messages, 1, timeout);
         if !messages.is_empty() {
             take(&consumer, &mut messages, max - 1, Duration::ZERO);
@@ -55,7 +56,7 @@ impl Fetched {
     /// Panics if the index is out of range.
     #[inline]
     pub fn get(&self, index: usize) -> FetchedRecord<'_> {
-        // SAFETY: the message is alive until `self` drops, and not changed meanwhile.
+        // SAFETY: the message lives until `self` is dropped, and does not change in the meantime.
         FetchedRecord { message: unsafe { &*self.messages[index] } }
     }
 
@@ -90,8 +91,8 @@ fn take(
 }
 
 impl<'a> FetchedRecord<'a> {
-    /// Returns an identity for the topic. All records from one topic and one call have the same
-    /// identity.
+    /// Returns a key that identifies the topic. All records from one topic and one call have the
+    /// same key.
     #[inline]
     pub fn topic_key(self) -> usize {
         self.message.rkt as usize
@@ -102,12 +103,13 @@ impl<'a> FetchedRecord<'a> {
         if self.message.rkt.is_null() {
             return "";
         }
-        // SAFETY: the message refers to the topic, whose name is a C string that lives as long.
+        // SAFETY: the message refers to the topic, whose name is a C string that lives as long as
+        // the message.
         let name = unsafe { CStr::from_ptr(c::rd_kafka_topic_name(self.message.rkt)) };
         name.to_str().unwrap_or_default()
     }
 
-    /// Returns the number of the partition.
+    /// Returns the partition number.
     #[inline]
     pub fn partition(self) -> i32 {
         self.message.partition
@@ -119,7 +121,7 @@ impl<'a> FetchedRecord<'a> {
         u64::try_from(self.message.offset).unwrap_or(0)
     }
 
-    /// Returns the error, if this is not a record.
+    /// Returns the error, or `None` if this is a record.
     #[inline]
     pub fn error(self) -> Option<ErrorCode> {
         let is_record = self.message.err == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -129,22 +131,22 @@ impl<'a> FetchedRecord<'a> {
     /// Returns the value; `None` for a tombstone.
     #[inline]
     pub fn value(self) -> Option<&'a [u8]> {
-        // SAFETY: the library's pointer and length.
+        // SAFETY: the pointer and the length come from the library.
         unsafe { bytes(self.message.payload, self.message.len) }
     }
 
     /// Returns the key; `None` if the record has no key.
     #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
-        // SAFETY: the library's pointer and length.
+        // SAFETY: the pointer and the length come from the library.
         unsafe { bytes(self.message.key, self.message.key_len) }
     }
 
-    /// Returns the time.
+    /// Returns the record's time, if it has one.
     #[inline]
     pub fn timestamp(self) -> Option<Timestamp> {
         let mut kind = c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
-        // SAFETY: the message is alive, and the kind is written.
+        // SAFETY: the message is alive, and the call writes only the kind.
         let time = unsafe { c::rd_kafka_message_timestamp(self.message, &mut kind) };
         let is_known = kind != c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         (is_known && time >= 0).then_some(Timestamp(time))
@@ -162,15 +164,16 @@ impl<'a> FetchedRecord<'a> {
         for index in 0.. {
             let (mut name, mut value): (*const c_char, *const c_void) = (null(), null());
             let mut len = 0;
-            // SAFETY: the headers are alive; name, value and length are written if there is one.
+            // SAFETY: the headers are alive, and the call writes the name, the value and the length
+            // if the header exists.
             let code = unsafe {
                 c::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut len)
             };
             if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
                 return;
             }
-            // SAFETY: the name is a C string, the value has that length; both live as long as the
-            // message.
+            // SAFETY: the name is a C string, the value has this length, and both live as long as
+            // the message.
             let (name, value) = unsafe { (CStr::from_ptr(name).to_bytes(), bytes(value, len)) };
             if !visit(name, value) {
                 return;
@@ -185,6 +188,6 @@ impl<'a> FetchedRecord<'a> {
 /// The pointer must be null, or `len` bytes at the pointer must live for `'a`.
 #[inline]
 unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Option<&'a [u8]> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees this.
     (!pointer.is_null()).then(|| unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The state of a topic as reported by the brokers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicState {
-    /// Whether the topic exists, and may be described.
+    /// Whether the topic exists and the client is allowed to describe it.
     pub exists: bool,
     /// Id of the topic; `None` if the broker does not support topic ids.
     pub id: Option<[u8; 16]>,
@@ -23,7 +23,7 @@ struct Answer(NonNull<c::rd_kafka_event_t>);
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // SAFETY: taken from a queue, and destroyed once.
+        // SAFETY: the event came from a queue, and is destroyed once.
         unsafe { c::rd_kafka_event_destroy(self.0.as_ptr()) }
     }
 }
@@ -69,7 +69,8 @@ type Described<'a> = (&'a CStr, TopicState);
 
 /// Returns the topics in a response.
 fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
-    // SAFETY: the event is alive while `answer` is borrowed, and all that is read belongs to it.
+    // SAFETY: the event lives while `answer` is borrowed, and all the data that is read belongs to
+    // it.
     unsafe {
         let code = c::rd_kafka_event_error(answer.0.as_ptr());
         if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
@@ -92,7 +93,7 @@ fn described(answer: &Answer) -> Result<Vec<Described<'_>>, ClientError> {
 /// # Safety
 /// The description must be alive for `'a`.
 unsafe fn name<'a>(topic: *const c::rd_kafka_TopicDescription_t) -> &'a CStr {
-    // SAFETY: the name is a C string of the description.
+    // SAFETY: the name is a C string that belongs to the description.
     unsafe { CStr::from_ptr(c::rd_kafka_TopicDescription_name(topic)) }
 }
 
