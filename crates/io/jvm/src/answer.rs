@@ -8,17 +8,18 @@ use std::time::Duration;
 /// The changes that an operator made to the selected rows of a batch.
 #[derive(Debug)]
 pub struct Answer {
-    /// Columns that are changed or new. All other columns are as in the input. In emitted events,
-    /// the other columns are absent, except `message`, which is copied from the row for which the
-    /// event was emitted.
+    /// Columns that are changed or new. All other columns are the same as in the input. In emitted
+    /// events, columns that are not in this list are absent, except `message`, which is copied from
+    /// the row for which the event was emitted.
     pub columns: Vec<ChangedColumn>,
-    /// Buffer with the values in these columns that are not in the block.
+    /// Buffer with the values of these columns that are not in the block.
     pub buffer: Bytes,
-    /// Row for which each event was emitted, ascending.
+    /// For each emitted event, the row for which it was emitted; ascending.
     pub emitted: Vec<u32>,
     /// Dropped rows, ascending. Events that were emitted for a dropped row remain.
     pub dropped: Vec<u32>,
-    /// Failed rows, ascending. A failed row is not changed or dropped, and has no emitted events.
+    /// Failed rows, ascending. A failed row is neither changed nor dropped, and no events were
+    /// emitted for it.
     pub failed: Vec<RowFailure>,
     /// Duration of the call.
     pub duration: Duration,
@@ -27,13 +28,13 @@ pub struct Answer {
 /// A column that an operator changed or created.
 #[derive(Clone, Debug)]
 pub struct ChangedColumn {
-    /// Place of the column.
+    /// The column's place in the input or in its fields.
     pub place: ColumnPlace,
     /// One cell per row of the input, followed by one cell per emitted event. The cells refer to
     /// the block and to [`Answer::buffer`], including cells that the operator did not change.
     pub cells: Vec<Cell>,
-    /// For a new column: rows in which the field was removed, ascending. These rows matter if the
-    /// field is among the members without a column.
+    /// For a new column: rows in which the field was removed, ascending. These rows are needed if
+    /// the field was among the members without a column.
     pub removed: Vec<u32>,
 }
 
@@ -42,18 +43,19 @@ pub struct ChangedColumn {
 pub enum ColumnPlace {
     /// Index of a column in the input.
     Existing(usize),
-    /// Name of a new column, or `timestamp`, which contains only cells of kind `Time`.
+    /// Name of a new column. The name `timestamp` means the event time; all its cells are of kind
+    /// `Time`.
     New(Arc<str>),
 }
 
 /// A row for which a rule failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFailure {
-    /// Row number.
+    /// Index of the row.
     pub row: u32,
     /// The kind of failure.
     pub reason: FailureReason,
-    /// Rule number.
+    /// Index of the rule.
     pub rule: u32,
     /// Text of the exception: its class and message.
     pub message: Arc<str>,
@@ -64,7 +66,7 @@ pub struct RowFailure {
 pub enum FailureReason {
     /// The rule threw an exception.
     Exception,
-    /// The row took longer than its timeout.
+    /// The row exceeded its time limit.
     Timeout,
     /// A value has a type that no field can have.
     WrongType,
@@ -72,6 +74,6 @@ pub enum FailureReason {
     OutOfMemory,
     /// The stack overflowed.
     StackOverflow,
-    /// The output exceeds its limit.
+    /// The output exceeded its limit.
     OutputFull,
 }

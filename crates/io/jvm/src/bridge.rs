@@ -62,20 +62,21 @@ impl Bridge {
             collector_stats: method(c"collectorStats", c"()[B")?,
         };
         let grow = natives.grow as *mut c_void;
-        // SAFETY: `grow` has the parameters of this signature.
+        // SAFETY: the parameters of `grow` match this signature.
         unsafe { env.register_native(class, c"grow", c"(JJJ)J", grow)? };
         let deliver = natives.deliver as *mut c_void;
-        // SAFETY: `deliver` has the parameters of this signature.
+        // SAFETY: the parameters of `deliver` match this signature.
         unsafe { env.register_native(class, c"deliver", c"(JJJI)I", deliver)? };
         let stopped = natives.stopped as *mut c_void;
-        // SAFETY: `stopped` has the parameters of this signature.
+        // SAFETY: the parameters of `stopped` match this signature.
         unsafe { env.register_native(class, c"stopped", c"(J)V", stopped)? };
         Ok(bridge)
     }
 
     pub fn start(&self, env: Env, settings: &[u8]) -> Result<Vec<u8>, Thrown> {
         let settings = env.bytes(settings)?;
-        // SAFETY: the argument matches the signature in `load`, as in all calls below.
+        // SAFETY: the argument matches the method's signature in `load`. The same holds for all
+        // calls below.
         unsafe { env.call_bytes(self.start, &[Argument::Local(&settings)]) }
     }
 
@@ -103,10 +104,7 @@ impl Bridge {
         unsafe { env.call_void(self.remove, &[Argument::Int(operator)]) }
     }
 
-    /// Runs an operator on the request at an address.
-    ///
-    /// # Safety
-    /// The request and everything in it must be valid during the call.
+    /// Runs an operator on the request at this address.
     #[inline(always)]
     pub unsafe fn apply(
         &self,
@@ -115,7 +113,8 @@ impl Bridge {
         operator: i32,
         request: i64,
     ) -> Result<i64, Thrown> {
-        // SAFETY: as above, and as the caller promises.
+        // SAFETY: the arguments match the signature, and the caller guarantees that the request is
+        // valid.
         unsafe { env.call_long(self.apply, worker, operator, request) }
     }
 
@@ -151,7 +150,7 @@ impl Bridge {
         unsafe { env.call_bytes(self.collector_register, &[Argument::Local(&spec)]) }
     }
 
-    /// Starts to call a collector. Its chunks are passed on with this handle.
+    /// Starts calling a collector. Java passes this handle along with each of its chunks.
     pub fn collector_start(&self, env: Env, collector: i32, handle: i64) -> Result<(), Thrown> {
         let arguments = [Argument::Int(collector), Argument::Long(handle)];
         // SAFETY: as above.

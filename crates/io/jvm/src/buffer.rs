@@ -1,4 +1,5 @@
-//! The memory into which operators write, and its conversion to columns without a copy.
+//! The memory into which operators write, and the conversion of this memory to columns without a
+//! copy.
 
 use crate::layout;
 use bytes::Bytes;
@@ -9,15 +10,15 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Usual size of a buffer in bytes. Only pages that are written take memory.
+/// Usual size of a buffer in bytes. Only pages that have been written occupy memory.
 pub const BUFFER_BYTES: usize = 10 << 20;
 
 /// Maximum size of a buffer in bytes, which is a limit of the layout.
 const BUFFER_BYTES_MAX: usize = layout::OUT_BYTES_MAX as usize;
 
-/// Maximum size of values that are copied, in bytes. A buffer may contain up to this many unused
-/// bytes in addition to its values, so values that are kept for a long time take at most twice
-/// their size. Copying a few bytes costs less than the fresh pages of the next buffer.
+/// Maximum size of values that are copied, in bytes. Larger values keep their buffer, which may
+/// contain as many unused bytes as values, so values that are kept for a long time take at most
+/// about twice their size. Copying a few bytes costs less than the fresh pages of the next buffer.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 const PAGE_BYTES: usize = 4096;
@@ -26,13 +27,13 @@ const PAGE_BYTES: usize = 4096;
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    /// Number of bytes from the start that may have been written and that therefore take memory.
+    /// Number of bytes from the start that may have been written, and that therefore occupy memory.
     written: usize,
 }
 
 // SAFETY: the mapping is owned by this value, and nothing in it depends on the thread.
 unsafe impl Send for Mapping {}
-// SAFETY: shared references only read.
+// SAFETY: shared references allow only reads.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -43,7 +44,7 @@ impl Mapping {
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags)? };
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("address 0"))?;
         let mapping = Mapping { start, len, written: 0 };
-        // Huge pages would make the whole mapping resident for a few short values.
+        // Huge pages would make the whole mapping resident even for a few short values.
         mapping.advise(0, Advice::LinuxNoHugepage);
         Ok(mapping)
     }
@@ -59,7 +60,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// Changes the size. The contents are kept as far as they fit. The address may change.
+    /// Changes the size. As much of the contents as fits is kept. The address may change.
     fn resize(&mut self, len: usize) -> io::Result<()> {
         // SAFETY: the old range is this mapping, and `&mut self` rules out views into it.
         let start =
@@ -70,9 +71,9 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the pages after the first `used` bytes to the kernel, if they contain more bytes
-    /// than the used part. Fewer pages stay, because they will be used again soon and fresh pages
-    /// cost more.
+    /// Returns the pages after the first `used` bytes to the kernel if they contain more bytes than
+    /// the used part. Otherwise the pages are kept, because they will soon be used again, and fresh
+    /// pages cost more.
     fn trim(&mut self, used: usize) {
         if self.written - used > used {
             self.advise(used.next_multiple_of(PAGE_BYTES).min(self.len), Advice::LinuxDontNeed);
@@ -85,19 +86,19 @@ impl Mapping {
     fn advise(&self, from: usize, advice: Advice) {
         let start = self.start.as_ptr().wrapping_add(from);
         // SAFETY: the range is in this mapping. The only kinds of advice are `NoHugepage`, which
-        // changes no contents, and `DontNeed` from `trim`, which has `&mut`.
+        // does not change the contents, and `DontNeed` from `trim`, which has exclusive access.
         let _ = unsafe { madvise(start.cast(), self.len - from, advice) };
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, and nothing borrows it any more.
+        // SAFETY: the range is this mapping, and nothing borrows it anymore.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// The process's unused mappings.
+/// A pool of unused mappings.
 #[derive(Default)]
 pub struct Pool {
     unused: Mutex<Vec<Mapping>>,
@@ -126,7 +127,7 @@ impl Pool {
     }
 }
 
-/// A worker's buffer.
+/// A worker's buffer, which takes its memory from a pool.
 pub struct Buffer {
     mapping: Option<Mapping>,
     pool: Arc<Pool>,
@@ -138,7 +139,8 @@ impl Buffer {
         Buffer { mapping: None, pool }
     }
 
-    /// Makes sure that the buffer has memory. Returns its address and size.
+    /// Takes memory from the pool if the buffer has none. Returns the address and the size of the
+    /// memory.
     ///
     /// # Errors
     /// Returns an error if the kernel has no memory.
@@ -156,11 +158,12 @@ impl Buffer {
         self.mapping.as_ref().map_or(&[], Mapping::bytes)
     }
 
-    /// Grows the buffer to at least `needed` bytes, and returns the address and the size. The
-    /// contents are kept.
+    /// Grows the buffer to at least `needed` bytes, and returns its address and size. The contents
+    /// are kept.
     ///
     /// # Errors
-    /// Returns an error if an answer may not have this size, or if the kernel has no memory.
+    /// Returns an error if `needed` exceeds the maximum size of an answer, or if the kernel has no
+    /// memory.
     pub fn grow(&mut self, needed: usize) -> io::Result<(usize, usize)> {
         let (_, len) = self.prepare()?;
         if needed > BUFFER_BYTES_MAX {
@@ -172,7 +175,7 @@ impl Buffer {
         self.prepare()
     }
 
-    /// Replaces the first bytes with the bytes at an address.
+    /// Overwrites the start of the buffer with `bytes` bytes from an address.
     ///
     /// # Errors
     /// See [`Buffer::grow`].
@@ -190,15 +193,16 @@ impl Buffer {
         Ok(())
     }
 
-    /// Records that the first bytes may have been written.
+    /// Records that the first `bytes` bytes may have been written.
     pub fn note_written(&mut self, bytes: usize) {
         if let Some(mapping) = &mut self.mapping {
             mapping.written = mapping.written.max(bytes.min(mapping.len));
         }
     }
 
-    /// Returns the first `used` bytes, followed by `more`, as a value that owns them. Copies them
-    /// only if they are few. The buffer is empty or shrunk afterward.
+    /// Returns the first `used` bytes, followed by `more`, as a value that owns them. The bytes are
+    /// copied only if they are few; otherwise, the value takes over the buffer's memory. Afterward,
+    /// the buffer is at most of the usual size.
     ///
     /// # Errors
     /// Returns an error if there is no memory.
@@ -223,7 +227,7 @@ impl Buffer {
         }))
     }
 
-    /// Returns memory beyond the usual size to the kernel.
+    /// Returns the buffer's memory to the pool if it is larger than usual.
     pub fn shrink(&mut self) {
         if let Some(mapping) = self.mapping.take_if(|mapping| mapping.len > BUFFER_BYTES) {
             self.pool.put(mapping);

@@ -1,9 +1,9 @@
 //! A chunk: consecutive events that a collector passes to the agent. Each chunk is checked once.
 //!
-//! An event consists of a header of 16 bytes, its message and its members. The header contains the
-//! time in nanoseconds since 1970, or `i64::MIN` if the event has no time, the length of the
-//! message, and the length of the members; all are little-endian and unaligned. `ChunkLayout.java`
-//! defines the same numbers.
+//! An event consists of a header of 16 bytes, its message and its members. The header contains
+//! three fields: the time in nanoseconds since 1970, or `i64::MIN` if the event has no time; the
+//! length of the message; and the length of the members. All are little-endian and unaligned.
+//! `ChunkLayout.java` defines the same numbers.
 
 use crate::content::is_members;
 
@@ -16,16 +16,16 @@ const MEMBERS_BYTES: usize = 12;
 /// Length of a header.
 const HEADER_BYTES: usize = 16;
 
-/// Maximum length of a message, and of members, in bytes. A few such strings per collector are
-/// outside of the memory grant: the strings in its queue, and the text that waits for space in the
-/// queue.
+/// Maximum length of a message, and of members, in bytes. A few such strings per collector are not
+/// counted by the memory grant: the strings in the collector's queue, and the string that waits for
+/// space in the queue.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum length of a chunk in bytes. A collector sends a chunk when it reaches 256 KiB, and the
 /// last event may have any valid length.
 const CHUNK_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX + (256 << 10) + HEADER_BYTES;
 
-/// Consecutive events from one collector. All text is UTF-8, and all members are JSON.
+/// Consecutive events from one collector. All text is valid UTF-8, and all members are valid JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Chunk {
     bytes: Vec<u8>,
@@ -46,28 +46,25 @@ pub struct CollectedEvent<'a> {
 /// The reason why a chunk is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidChunk {
-    /// An event is longer than the rest of the chunk.
+    /// An event extends beyond the end of the chunk.
     #[error("an event does not end in the chunk")]
     Cut,
     /// The number of events differs from the announced number.
     #[error("the number of events differs")]
     Events,
-    /// The chunk, a message or the members are too long.
+    /// The chunk, a message or the members of an event are too long.
     #[error("the chunk is too long")]
     TooLong,
     /// A message is not UTF-8.
     #[error("a message is not UTF-8")]
     Message,
-    /// Members are not the members of a JSON object.
+    /// The members of an event are not valid members of a JSON object.
     #[error("the fields of an event are not JSON")]
     Members,
 }
 
 impl Chunk {
-    /// Checks the bytes of a chunk that contains this number of events.
-    ///
-    /// # Errors
-    /// Returns the first reason why the chunk is invalid.
+    /// Checks the bytes of a chunk that is supposed to contain this number of events.
     pub fn new(bytes: Vec<u8>, events: i64) -> Result<Chunk, InvalidChunk> {
         if bytes.len() > CHUNK_BYTES_MAX {
             return Err(InvalidChunk::TooLong);
@@ -93,8 +90,8 @@ impl Chunk {
         self.bytes.len()
     }
 
-    /// Returns the event at an offset and the offset of the next one; `None` at the end. The first
-    /// event is at offset 0.
+    /// Returns the event at an offset, and the offset of the next event; `None` at the end. The
+    /// first event is at offset 0.
     pub fn event_at(&self, offset: usize) -> Option<(CollectedEvent<'_>, usize)> {
         parse(&self.bytes, offset)
     }

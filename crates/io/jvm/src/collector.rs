@@ -1,7 +1,7 @@
 //! Collectors: code that creates events, on JVM threads.
 //!
-//! Java passes chunks on with a number, the handle, which identifies the receiver. Rust only looks
-//! the handle up and never dereferences it, so a wrong handle does no harm.
+//! Java passes each chunk on with a number, the handle, which identifies the receiver. Rust uses
+//! the handle only as a key and never dereferences it, so a wrong handle does no harm.
 
 use crate::answered::{Answered, Fault, unreadable};
 use crate::bridge::Bridge;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
-/// Results of `deliver`: the chunk was taken, or the collector must stop.
+/// Values that `deliver` returns: the chunk was taken, or the collector must stop.
 const TAKEN: i32 = 0;
 const STOPPING: i32 = 1;
 
@@ -30,16 +30,16 @@ const STOPPING: i32 = 1;
 static RECEIVERS: Mutex<Receivers> = Mutex::new(Receivers { last: 0, known: BTreeMap::new() });
 
 /// Callback that receives `true` after a chunk was taken, or `false` if it was not taken because
-/// the collector must stop. The collector waits for the call.
+/// the collector must stop. The collector waits for this call.
 pub type Taken = Box<dyn FnOnce(bool) + Send>;
 
 /// Takes a collector's chunks.
 pub trait Deliver: Send + Sync {
-    /// Takes a chunk immediately, or later when there is space, but never waits. The next chunk
-    /// arrives only after `taken` was called.
+    /// Takes a chunk immediately, or later when there is space, but never blocks. The next chunk
+    /// arrives only after `taken` has been called.
     fn offer(&self, chunk: Chunk, taken: Taken);
 
-    /// Counts a rejected chunk that contained `events` events, and the reason.
+    /// Counts a rejected chunk of `events` events, with the reason.
     fn refused(&self, events: u64, reason: &str);
 }
 
@@ -88,7 +88,7 @@ pub struct CollectorSpec {
     pub options: serde_json::Map<String, serde_json::Value>,
     /// Additional classes or packages that a script may use.
     pub allow: Vec<String>,
-    /// Names of methods whose calls are removed where the result is not used.
+    /// Names of methods whose calls are removed if the result is not used.
     pub removed_calls: Vec<String>,
     /// Time between the starts of two calls in milliseconds; 0 to repeat the call as soon as it
     /// returns.
@@ -155,12 +155,12 @@ struct Registered {
     id: i32,
 }
 
-/// The position of a collector in [`CollectorsStats`]. The position changes when the collector's
-/// process restarts. Cheap to clone.
+/// The id of a collector in [`CollectorsStats`]. The id changes when the collector's process
+/// restarts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct CollectorNumber(Arc<AtomicU64>);
 
-/// The id of a collector in one process's statistics.
+/// The id of a collector in the statistics of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectorId {
     /// Which start of the process the id is valid for, counted from 1.
@@ -170,7 +170,7 @@ pub struct CollectorId {
 }
 
 impl CollectorNumber {
-    /// Creates a collector's number.
+    /// Creates the number of a collector with this id.
     pub fn new(id: CollectorId) -> CollectorNumber {
         let number = CollectorNumber::default();
         number.set(Some(id));
@@ -191,10 +191,10 @@ impl CollectorNumber {
     }
 }
 
-/// A collector. It stops when this handle is dropped.
+/// A collector. The collector stops when this handle is dropped.
 pub struct Collector(Place);
 
-/// The location of a collector.
+/// Where a collector runs.
 enum Place {
     /// In this process's JVM.
     Inside(Local),
@@ -230,7 +230,7 @@ impl Collector {
         Collector(Place::Process(slot))
     }
 
-    /// Returns the collector's position in [`CollectorsStats`].
+    /// Returns the collector's id in [`CollectorsStats`].
     pub fn number(&self) -> &CollectorNumber {
         match &self.0 {
             Place::Inside(local) => &local.number,
@@ -238,7 +238,7 @@ impl Collector {
         }
     }
 
-    /// Starts to call the collector. Does nothing if the calls have already started.
+    /// Starts calling the collector. Does nothing if the calls have already started.
     pub fn start(&self) {
         match &self.0 {
             Place::Inside(local) => local.start(),
@@ -261,7 +261,7 @@ impl Drop for Local {
     }
 }
 
-/// Compiles a collector in this process's JVM, and returns Java's response.
+/// Compiles a collector in this process's JVM; returns Java's response.
 pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, ControlError> {
     let register = move |bridge: &Bridge, env| bridge.collector_register(env, &spec);
     control.ask(register, |bridge, env, late| {
@@ -271,7 +271,7 @@ pub(crate) fn ask_register(control: &Control, spec: Vec<u8>) -> Result<Vec<u8>, 
     })
 }
 
-/// Parses Java's response to a registration, and returns the collector's number.
+/// Parses Java's response to a registration; returns the collector's id.
 pub(crate) fn registered(answer: &[u8]) -> Result<i32, RegisterError> {
     match serde_json::from_slice(answer).map_err(unreadable)? {
         Answered::Fault { error: Fault { message, rule, line, column } } => {
@@ -320,7 +320,8 @@ impl Receivers {
     }
 }
 
-/// Runs a function that Java called. Catches panics, because a panic must not reach Java.
+/// Runs a function on behalf of Java. Catches panics, because a panic must not reach Java; returns
+/// `None` after a panic.
 fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(run));
     if result.is_err() {
@@ -329,8 +330,8 @@ fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// The native method `Bridge.deliver`: takes the chunk of `events` events at an address, and waits
-/// until there is space. Java calls it on the collector's thread.
+/// The native method `Bridge.deliver`: takes a chunk with `events` events from an address, and
+/// waits until there is space. Java calls this method on the collector's thread.
 pub extern "system" fn deliver(
     _env: *mut JNIEnv,
     _class: jclass,
@@ -351,13 +352,13 @@ fn take(handle: i64, address: i64, bytes: i64, events: i32) -> bool {
         // SAFETY: only `Bridge` can call the native method, and it passes memory of this size that
         // it has allocated and does not change before the method returns.
         Ok(bytes) if !start.is_null() => unsafe { std::slice::from_raw_parts(start, bytes) },
-        // The number of events will differ from the announced number, so the chunk is rejected.
+        // An empty chunk does not contain the announced number of events, so it is rejected.
         _ => &[],
     };
     receiver.receive(memory, events.into())
 }
 
-/// The native method `Bridge.stopped`: the collector does not use the handle again.
+/// The native method `Bridge.stopped`: the collector will not use the handle again.
 pub extern "system" fn stopped(_env: *mut JNIEnv, _class: jclass, handle: i64) {
     contained(|| {
         let receiver = RECEIVERS.lock().known.remove(&handle);

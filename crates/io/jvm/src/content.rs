@@ -1,8 +1,8 @@
-//! Checks of a value's bytes against its kind.
+//! Checks whether a value's bytes fit its kind.
 
 use serde::de::IgnoredAny;
 
-/// Returns whether the text is a JSON number without a fraction and an exponent.
+/// Returns whether the text is a JSON number with neither a fraction nor an exponent.
 #[inline]
 pub fn is_int(text: &[u8]) -> bool {
     integer(text).is_some_and(<[u8]>::is_empty)
@@ -25,7 +25,7 @@ pub fn is_float(text: &[u8]) -> bool {
     }
 }
 
-/// Returns the rest of a text after a JSON integer.
+/// Returns the text that follows a JSON integer; `None` if the text does not begin with one.
 #[inline]
 fn integer(text: &[u8]) -> Option<&[u8]> {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
@@ -34,7 +34,8 @@ fn integer(text: &[u8]) -> Option<&[u8]> {
     (!has_leading_zero).then_some(rest)
 }
 
-/// Returns the rest of a text after one or more digits.
+/// Returns the text that follows one or more digits; `None` if the text does not begin with a
+/// digit.
 #[inline]
 fn digits(text: &[u8]) -> Option<&[u8]> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -89,7 +90,7 @@ pub fn is_array(text: &[u8]) -> bool {
 }
 
 /// Returns whether the text consists of JSON object members on one line, without the braces, and
-/// without spaces around names and values. `object` is reused memory.
+/// without spaces around names and values. `object` is a buffer that is reused between calls.
 pub fn is_members(text: &[u8], object: &mut Vec<u8>) -> bool {
     object.clear();
     object.push(b'{');
@@ -116,8 +117,8 @@ fn has_space_between(members: &[u8]) -> bool {
     false
 }
 
-/// Returns whether the text is JSON on one line. A line break between two tokens is valid JSON, but
-/// would end the line that an encoder writes.
+/// Returns whether the text is JSON on one line. A line break between two tokens is valid in JSON,
+/// but would end the line that an encoder writes.
 fn is_json(text: &[u8]) -> bool {
     let has_control = text.iter().fold(false, |found, byte| found | (*byte < b' '));
     !has_control
@@ -125,7 +126,7 @@ fn is_json(text: &[u8]) -> bool {
         && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns whether the text is valid between the quotes of a JSON string.
+/// Returns whether the text is valid between the quotation marks of a JSON string.
 pub fn is_escaped(text: &[u8]) -> bool {
     let mut quoted = Vec::with_capacity(text.len() + 2);
     quoted.push(b'"');
@@ -166,7 +167,7 @@ mod tests {
         assert!(none(is_float, &wrong));
     }
 
-    /// Strings built from the characters that occur in numbers.
+    /// Number of random strings, built from the characters that occur in numbers.
     const TEXTS: TestSize = TestSize { gate: 20_000, long: 1_000_000 };
 
     #[test]

@@ -1,5 +1,5 @@
-//! The thread that created the JVM. It compiles and removes operators and reads statistics, so that
-//! threads that process data never wait for these tasks.
+//! The thread that created the JVM. This thread compiles and removes operators, so that threads
+//! that process data never wait for these tasks.
 
 use crate::answered::Answered;
 use crate::bridge::{Bridge, Natives};
@@ -49,7 +49,7 @@ pub struct JavaVersion {
     layout_version: i64,
 }
 
-/// The input for creating a JVM.
+/// The inputs for creating a JVM.
 pub struct Blueprint {
     pub java: Java,
     pub jar: PathBuf,
@@ -73,7 +73,7 @@ pub fn start(blueprint: Blueprint) -> Result<Started, StartError> {
 }
 
 /// Runs the control thread. Once the JVM has been created, the function never returns, because the
-/// thread is attached.
+/// thread must stay attached.
 fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) {
     let (tasks, received): (_, Receiver<Task>) = channel();
     let created = create::create(&blueprint.java, &blueprint.arguments);
@@ -98,7 +98,7 @@ fn run(blueprint: &Blueprint, answer: &SyncSender<Result<Started, StartError>>) 
     }
 }
 
-/// Loads the operators' runtime.
+/// Loads the runtime for operators, and starts it.
 fn begin(blueprint: &Blueprint, env: Env) -> Result<(Bridge, JavaVersion), StartError> {
     let failed = |reason| broken(&blueprint.jar, reason);
     let bridge = Bridge::load(env, &blueprint.natives).map_err(|Thrown(reason)| failed(reason))?;
@@ -136,7 +136,7 @@ impl Control {
     /// late is passed to `undo`.
     ///
     /// # Errors
-    /// Returns an error if the function threw an exception, or did not return in time.
+    /// Returns an error if Java threw an exception, or if the function did not return in time.
     pub fn ask<T: Send + 'static>(
         &self,
         task: impl FnOnce(&Bridge, Env) -> Result<T, Thrown> + Send + 'static,
@@ -159,7 +159,7 @@ impl Control {
 
     /// Queues a function for the control thread. Does not wait.
     pub fn send(&self, task: impl FnOnce(&Bridge, Env) + Send + 'static) {
-        // The thread does not exit while a sender exists.
+        // The send cannot fail, because the thread does not exit while a sender exists.
         _ = self.tasks.send(Box::new(task));
     }
 }

@@ -12,10 +12,10 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum bytes of the JVM's output that an error shows.
+/// Maximum bytes of the JVM's output that are kept for an error message.
 const OUTPUT_BYTES_MAX: usize = 4096;
 
-/// Maximum bytes per call of the print hook; the rest is cut off.
+/// Maximum bytes that are kept per call of the print hook; additional bytes are cut off.
 const LINE_BYTES_MAX: usize = 1024;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;
@@ -23,15 +23,15 @@ type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut
 /// Output of the JVM while it is being created; `None` before and afterward.
 static OUTPUT: Mutex<Option<String>> = Mutex::new(None);
 
-/// Whether a JVM was created in this process, or is being created.
+/// Whether this process has tried to create a JVM.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether the process has a JVM, even one that was created only in part.
+/// Returns whether the process has a JVM, even one that was only partly created.
 pub fn was_called() -> bool {
     WAS_CALLED.load(Ordering::Relaxed)
 }
 
-/// The functions in a JVM library.
+/// The functions that are used from a JVM library.
 struct Library {
     create: Create,
     /// Function for stack walks, which only HotSpot provides.
@@ -64,14 +64,14 @@ fn load(java: &Java) -> Result<Library, StartError> {
         library: java.library.clone(),
         reason: error.to_string(),
     };
-    // SAFETY: the library belongs to a JVM and is made to be loaded by any program; its
+    // SAFETY: the library belongs to a JVM and is made to be loaded by any program. Its
     // initializers have no preconditions.
     let library = unsafe { libloading::Library::new(&java.library) }.map_err(failed)?;
-    // A JVM cannot be unloaded.
+    // Never unload the library, because a JVM cannot be unloaded.
     let library = ManuallyDrop::new(library);
-    // SAFETY: every JVM has this function with these parameters, according to JNI.
+    // SAFETY: according to JNI, every JVM has this function with these parameters.
     let create = unsafe { library.get::<Create>(c"JNI_CreateJavaVM") }.map_err(failed)?;
-    // SAFETY: a JVM that has this function has HotSpot's.
+    // SAFETY: if a JVM has this function, it is HotSpot's function with these parameters.
     let walk = unsafe { library.get::<AsyncGetCallTrace>(c"AsyncGetCallTrace") };
     Ok(Library { create: *create, walk: walk.ok().map(|walk| *walk) })
 }
@@ -92,8 +92,8 @@ fn call(create: Create, arguments: &[String]) -> Result<(Vm, Env), c_int> {
     };
     let (mut vm, mut env) = (ptr::null_mut::<JavaVM>(), ptr::null_mut::<c_void>());
     let initial = ptr::from_mut(&mut initial).cast();
-    // SAFETY: the pointers are to locals; JNI copies the options. The hooks are functions with the
-    // parameters that the Invocation API gives them.
+    // SAFETY: the pointers refer to local variables, and JNI copies the options. The hooks have the
+    // parameters that the Invocation API specifies.
     let code = unsafe { create(&raw mut vm, &raw mut env, initial) };
     if code != JNI_OK {
         return Err(code);
@@ -117,8 +117,8 @@ fn describe(code: c_int) -> String {
     format!("{code}, {text}")
 }
 
-// From the C library. A `va_list` parameter is an address on both architectures that the program
-// supports: of an array on x86-64, of a structure on aarch64.
+// Declarations from the C library. A `va_list` parameter is an address on both architectures that
+// the program supports: of an array on x86-64, of a structure on aarch64.
 unsafe extern "C" {
     static stdout: *mut c_void;
     static stderr: *mut c_void;
@@ -128,22 +128,22 @@ unsafe extern "C" {
 }
 
 /// Print hook, which the JVM calls instead of `vfprintf`. The hook keeps the output while the JVM
-/// is being created, because this is the only text about a failed start. Later it writes the output
-/// to the standard error, because the agent's standard output may be data.
+/// is being created, because only this output explains a failed start. Later, the hook writes the
+/// output to standard error, because the agent's standard output may be data.
 ///
-/// The hook never waits for one of the agent's locks, because a crashing JVM prints from signal
+/// The hook never waits for any of the agent's locks, because a crashing JVM prints from signal
 /// handlers.
 extern "C" fn print(file: *mut c_void, format: *const c_char, list: *mut c_void) -> c_int {
-    // SAFETY: the C library sets both before the program starts, and never again.
+    // SAFETY: the C library sets both variables before the program starts, and never changes them.
     let (out, errors) = unsafe { (stdout, stderr) };
     if file == out || file == errors {
         if let Some(Some(output)) = OUTPUT.try_lock().as_deref_mut() {
             return keep(output, format, list);
         }
-        // SAFETY: the JVM passes a format and its arguments.
+        // SAFETY: the JVM passes a format with matching arguments.
         return unsafe { vfprintf(errors, format, list) };
     }
-    // SAFETY: as above, and the file is one that the JVM has opened.
+    // SAFETY: the JVM passes a format with matching arguments, and a file that it has opened.
     unsafe { vfprintf(file, format, list) }
 }
 
@@ -159,8 +159,8 @@ fn keep(output: &mut String, format: *const c_char, list: *mut c_void) -> c_int 
     len
 }
 
-/// Exit hook, which the JVM calls when Java code ends the process. The operators' runtime prevents
-/// this where it can. The process exits after the function returns.
+/// Exit hook, which the JVM calls when Java code ends the process. The runtime for operators
+/// prevents this if possible. The process exits after the function returns.
 extern "C" fn exit(code: c_int) {
     write_kept();
     log::error!("an operator exited the process with System.exit({code})");
@@ -174,7 +174,8 @@ extern "C" fn abort() {
     _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 
-/// Writes the JVM's output during its creation, which contains the reason why it ends the process.
+/// Writes out the JVM's output from its creation, which contains the reason why the JVM ends the
+/// process.
 fn write_kept() {
     if let Some(Some(output)) = OUTPUT.try_lock().as_deref() {
         _ = rustix::io::write(rustix::stdio::stderr(), output.as_bytes());

@@ -1,4 +1,4 @@
-//! Finds an installed Java, and the jar with the operators' runtime.
+//! Finds an installed Java, and the jar with the runtime for operators.
 
 use crate::error::StartError;
 use crate::unsuitable::{JAVA_VERSION_MIN, Unsuitable};
@@ -8,12 +8,12 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Paths of the JVM library relative to a Java home. The second and third are the paths in Java 8,
-/// which is too old; they are listed so that the error can say so.
+/// Paths of the JVM library relative to a Java home. The second and third paths are those in Java
+/// 8. That version is too old, but it is found so that the error can say so.
 const LIBRARIES: [&str; 3] =
     ["lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so", "jre/lib/aarch64/server/libjvm.so"];
 
-/// Folders that contain Java homes, and a part of the folder names of these homes.
+/// Folders that contain Java homes, each with a part of the folder names of these homes.
 const FOLDERS: [(&str, &str); 5] =
     [("/usr/lib/jvm", ""), ("/usr/java", ""), ("/opt/java", ""), ("/opt", "jdk"), ("/opt", "jre")];
 
@@ -51,10 +51,7 @@ const AGENT: Jar = Jar {
 };
 
 impl Jar {
-    /// Finds the jar, relative to this program.
-    ///
-    /// # Errors
-    /// Returns the searched paths if no folder contains the jar.
+    /// Finds the jar in a folder relative to this program.
     fn find(&self, program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
         let folder = program.parent().unwrap_or(Path::new("/"));
         let place = |part: &&str| folder.join(part).join(self.name);
@@ -66,10 +63,7 @@ impl Jar {
     }
 }
 
-/// Finds the agent's jar for other JVMs, relative to this program.
-///
-/// # Errors
-/// Returns the searched paths if none of them contains the jar.
+/// Finds the agent jar, which runs in other JVMs, relative to this program.
 pub fn find_agent_jar(program: &Path) -> Result<PathBuf, Vec<PathBuf>> {
     AGENT.find(program)
 }
@@ -85,7 +79,7 @@ pub struct Java {
     pub version: u32,
 }
 
-/// The places to search. Only tests change the root of the file system.
+/// The places to search. The root of the file system differs only in tests.
 pub struct Places {
     pub root: PathBuf,
     pub java_home: Option<OsString>,
@@ -103,7 +97,7 @@ impl Places {
     }
 
     /// Finds a suitable Java. If `home` is given, only this installation is considered. Otherwise,
-    /// the first suitable installation is used: `JAVA_HOME`, the installation of the `java` command
+    /// the first suitable one of these is used: `JAVA_HOME`, the installation of the `java` command
     /// on the `PATH`, and the newest installation in the usual folders.
     ///
     /// # Errors
@@ -129,14 +123,14 @@ impl Places {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Returns the home of the `java` command.
+    /// Returns the Java home of the `java` command on the `PATH`.
     fn home_of_command(&self) -> Option<PathBuf> {
         let path = self.path.as_ref()?;
         let command = std::env::split_paths(path)
             .map(|folder| folder.join("java"))
             .find_map(|command| fs::canonicalize(command).ok())?;
         let home = command.parent()?.parent()?;
-        // Java 8 contains an inner runtime.
+        // In Java 8, the command may belong to a runtime inside the home.
         let is_inner =
             home.file_name().is_some_and(|name| name == "jre") && has_library(home.parent()?);
         Some(if is_inner { home.parent()?.to_owned() } else { home.to_owned() })
@@ -154,8 +148,8 @@ impl Places {
         suitable.into_iter().rev().max_by_key(|java| java.version)
     }
 
-    /// Lists the homes in the usual folders by name. Duplicates are removed, because distributions
-    /// include links to homes.
+    /// Lists the Java homes in the usual folders by name, without duplicates: distributions often
+    /// contain links to homes.
     fn usual_homes(&self) -> Vec<PathBuf> {
         let mut seen = HashSet::new();
         let mut homes = Vec::new();
@@ -214,7 +208,7 @@ fn feature(version: &str) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The machine for which an ELF file was built.
+/// The machine that an ELF file was built for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Machine {
     class: u8,
@@ -222,23 +216,21 @@ struct Machine {
     machine: [u8; 2],
 }
 
-/// Returns the machine of an ELF file.
+/// Returns the machine that an ELF file was built for.
 fn machine(library: &Path) -> std::io::Result<Machine> {
     let mut header = [0; 20];
     fs::File::open(library)?.read_exact(&mut header)?;
     Ok(Machine { class: header[4], byte_order: header[5], machine: [header[18], header[19]] })
 }
 
-/// Returns the machine of this program.
+/// Returns the machine that this program was built for.
 fn own_machine() -> Machine {
     let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
     Machine { class: 2, byte_order: 1, machine: machine.to_le_bytes() }
 }
 
-/// Finds the jar with the runtime: the given path, otherwise the jar installed with the program.
-///
-/// # Errors
-/// Returns an error if the jar does not exist.
+/// Finds the jar with the runtime: the given path, or otherwise the jar that is installed with the
+/// program.
 pub fn find_jar(given: Option<&Path>, program: &Path) -> Result<PathBuf, StartError> {
     if let Some(jar) = given {
         return match jar.is_file() {

@@ -4,7 +4,7 @@ use crate::unsuitable::{JAVA_VERSION_MIN, Unsuitable};
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// The reason why the JVM cannot be used.
+/// The reason why a JVM cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StartError {
     /// The configured home is not suitable.
@@ -20,7 +20,7 @@ pub enum StartError {
         list(.0)
     )]
     NotFound(Vec<Unsuitable>),
-    /// The jar with the operators' runtime is missing.
+    /// The jar with the runtime for operators is missing.
     #[error(
         "millstream-operators.jar was not found{}; copy it there from target/release, where `make \
          build` puts it",
@@ -101,7 +101,7 @@ fn printed(output: &str) -> String {
     }
 }
 
-/// The reason why an operator or collector cannot be registered.
+/// The reason why an operator or a collector cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// The source of a rule, or the class, contains an error.
@@ -121,7 +121,7 @@ pub enum RegisterError {
     Control(#[from] ControlError),
 }
 
-/// The error of a request to the JVM's control thread.
+/// The reason why a request to the JVM's control thread failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// There was no response in time.
@@ -133,15 +133,15 @@ pub enum ControlError {
     /// Java threw an exception.
     #[error("the JVM failed: {0}")]
     Exception(String),
-    /// The answer is invalid.
+    /// The answer cannot be parsed.
     #[error("cannot read the JVM's response: {0}")]
     Answer(String),
-    /// The error that the JVM process returned, or the reason why the process is not running.
+    /// The error that the JVM process returned, or the reason why that process is not running.
     #[error("{0}")]
     Process(String),
 }
 
-/// The reason why a call failed as a whole. No row was changed.
+/// The reason why a call failed as a whole. In this case, no row is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The thread could not be attached to the JVM.
@@ -153,13 +153,13 @@ pub enum CallError {
     /// The operator is not registered.
     #[error("the JVM does not have the operator")]
     UnknownOperator,
-    /// The operator's runtime could not run it.
+    /// The runtime for operators could not run the operator.
     #[error("the operator failed: {0}")]
     Failed(String),
     /// Java threw an exception that no rule caught.
     #[error("the operator failed: {0}")]
     Exception(String),
-    /// The answer violates the layout of the shared memory, and is refused.
+    /// The answer violates the layout of the shared memory, and is rejected.
     #[error("the operator's response is invalid: {0}")]
     Invalid(&'static str),
     /// There is no memory for the answer.
@@ -168,7 +168,8 @@ pub enum CallError {
     /// The call took longer than its deadline, and the process was killed.
     #[error("the call exceeded its deadline, and the agent killed its process")]
     Deadline,
-    /// The JVM process exited in every attempt, or is not running and the call stopped waiting.
+    /// The JVM process exited in every attempt, or the call stopped waiting for a process that is
+    /// not running.
     #[error("{0}")]
     ProcessEnded(String),
 }

@@ -5,8 +5,8 @@ use crate::layout;
 use millstream_columns::Cell;
 use std::time::Duration;
 
-/// Events for an operator. All parts must describe one batch: [`crate::Operator::call`] checks this
-/// before it passes addresses to Java.
+/// Events for an operator. All parts must describe one batch: [`crate::Operator::call`] verifies
+/// that before it passes addresses to Java.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The text to which cells refer.
@@ -22,12 +22,13 @@ pub struct Input<'a> {
     pub times: Option<&'a [i64]>,
     /// Time at which the rows were read, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// Runs of rows with their source's attributes and `meta` names, ascending.
+    /// Runs of rows from one source, in ascending order, with the source's attributes and `meta`
+    /// fields.
     pub segments: &'a [InputSegment<'a>],
-    /// Maximum bytes of values in the answer.
+    /// Maximum bytes of the values in an answer.
     pub output_bytes_max: usize,
-    /// Maximum time of the call in a JVM in a separate process, which is killed after this time.
-    /// The JVM inside the agent ignores the deadline.
+    /// Maximum time for a call to a JVM in a separate process. The process is killed after this
+    /// time. The JVM inside the agent ignores the limit.
     pub deadline: Option<Duration>,
 }
 
@@ -38,7 +39,7 @@ pub struct InputColumn<'a> {
     pub name: &'a str,
     /// One cell per row.
     pub cells: &'a [Cell],
-    /// Buffer for values outside of the block.
+    /// Buffer for the values that are not in the block.
     pub own: &'a [u8],
 }
 
@@ -53,7 +54,7 @@ pub struct InputSegment<'a> {
     pub constants: &'a [(&'a str, &'a str)],
 }
 
-/// Number of columns for which an answer has space, in addition to the input's columns.
+/// Number of columns for which an answer has space in addition to the input's columns.
 const NEW_COLUMNS: usize = 64;
 
 impl Input<'_> {
@@ -64,7 +65,8 @@ impl Input<'_> {
         self.output_bytes_max.saturating_add(cells).min(layout::OUT_BYTES_MAX as usize)
     }
 
-    /// Checks that all rows and cells are within their limits, because Java reads by address.
+    /// Checks that all rows and cells are within their limits, because Java reads this memory by
+    /// address.
     pub(crate) fn check(&self) -> Result<(), CallError> {
         let is_ascending = self.selected.is_sorted_by(|a, b| a < b);
         let is_within = self.selected.last().is_none_or(|last| (*last as usize) < self.rows);
@@ -86,13 +88,13 @@ impl Input<'_> {
         Ok(())
     }
 
-    /// Returns whether a column has one cell per row, each within its buffer. The check has no
-    /// branch per cell, so that the CPU can check two at a time. It reads all cells, even in
+    /// Returns whether a column has one cell per row, each within its buffer. The loop has no
+    /// branches, so that the CPU can check two cells at a time. All cells are checked, even in
     /// columns that the operator does not use.
     fn is_complete(&self, column: &InputColumn<'_>) -> bool {
         let (block, own) = (self.block.len() as i64, column.own.len() as i64);
-        // Negative if the distance between the end of a value and the limit is negative for any
-        // cell.
+        // Becomes negative if, for any cell, the distance from the end of its value to the limit is
+        // negative.
         let mut distances = 0;
         for cell in column.cells {
             let is_own = i64::from(cell.is_own()).wrapping_neg();

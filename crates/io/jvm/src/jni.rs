@@ -1,4 +1,4 @@
-//! The part of JNI that is used, with safe functions around the tables of function pointers.
+//! The part of JNI that this crate uses, as safe functions around the tables of function pointers.
 
 use jni_sys::{JNI_OK, JNI_VERSION_1_8, JNIEnv, JNINativeMethod, JavaVM, JavaVMAttachArgs};
 use jni_sys::{jbyteArray, jclass, jmethodID, jobject, jstring, jvalue};
@@ -6,10 +6,10 @@ use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// The version that every JVM since Java 8 supports.
+/// The JNI version to request, which every JVM since Java 8 supports.
 pub const VERSION: i32 = JNI_VERSION_1_8;
 
-/// Calls a function in an interface table. Both tables exist as long as the process.
+/// Calls a function in an interface table. Both tables exist as long as the process runs.
 macro_rules! call {
     ($table:expr, $function:ident $(, $argument:expr)*) => {
         ((**$table.0.as_ptr()).v1_4.$function)($table.0.as_ptr() $(, $argument)*)
@@ -26,11 +26,11 @@ unsafe impl Send for Vm {}
 // SAFETY: as above.
 unsafe impl Sync for Vm {}
 
-/// The environment of an attached thread. Values of this type never leave the thread.
+/// The environment of an attached thread. Values of this type never leave their thread.
 #[derive(Clone, Copy)]
 pub struct Env(NonNull<JNIEnv>, PhantomData<*const ()>);
 
-/// An exception as text: class and message.
+/// An exception as text: its class and message.
 #[derive(Debug)]
 pub struct Thrown(pub String);
 
@@ -38,7 +38,7 @@ pub struct Thrown(pub String);
 #[derive(Clone, Copy, Debug)]
 pub struct Global(jobject);
 
-// SAFETY: JNI permits global references on every thread.
+// SAFETY: JNI permits the use of global references on every thread.
 unsafe impl Send for Global {}
 // SAFETY: as above.
 unsafe impl Sync for Global {}
@@ -50,7 +50,7 @@ pub struct Method {
     id: jmethodID,
 }
 
-// SAFETY: JNI permits method ids on every thread.
+// SAFETY: JNI permits the use of method ids on every thread.
 unsafe impl Send for Method {}
 // SAFETY: as above.
 unsafe impl Sync for Method {}
@@ -94,11 +94,8 @@ impl Vm {
         Some((Vm(NonNull::new(vm)?), Env(NonNull::new(env)?, PhantomData)))
     }
 
-    /// Attaches the current thread with a name, as a daemon thread, which does not keep the JVM
+    /// Attaches the current thread under a name, as a daemon thread, which does not keep the JVM
     /// running.
-    ///
-    /// # Errors
-    /// Returns the JNI error code.
     pub fn attach(self, name: &str) -> Result<Env, i32> {
         let name = CString::new(name.replace('\0', " ")).unwrap_or_default();
         let mut arguments = JavaVMAttachArgs {
@@ -108,17 +105,17 @@ impl Vm {
         };
         let mut env = ptr::null_mut::<c_void>();
         let arguments = ptr::from_mut(&mut arguments).cast();
-        // SAFETY: both pointers are to locals, and JNI copies the name.
+        // SAFETY: both pointers refer to local variables, and JNI copies the name.
         let code = unsafe { call!(self, AttachCurrentThreadAsDaemon, &raw mut env, arguments) };
         let env = NonNull::new(env.cast()).filter(|_| code == JNI_OK);
         env.map(|env| Env(env, PhantomData)).ok_or(code)
     }
 
     /// Returns the environment of the current thread for an interface version; `None` if the thread
-    /// is not attached. Safe in signal handlers of threads that have run Java.
+    /// is not attached. This function is safe in signal handlers, on threads that have run Java.
     pub fn environment(self, version: i32) -> Option<NonNull<c_void>> {
         let mut env = ptr::null_mut();
-        // SAFETY: the pointer is to a local.
+        // SAFETY: the pointer refers to a local variable.
         let code = unsafe { call!(self, GetEnv, &raw mut env, version) };
         NonNull::new(env).filter(|_| code == JNI_OK)
     }
@@ -129,8 +126,8 @@ impl Vm {
     /// Neither a copy of `env` nor a local reference may be used afterward.
     pub unsafe fn detach(self, env: Env) {
         let _ = env;
-        // SAFETY: the thread is attached, because there is an environment, and no Java frame is on
-        // its stack, because native code is never called with an `Env`.
+        // SAFETY: the thread is attached, because it has an environment. No Java frame is on its
+        // stack, because Java never calls native code with an `Env`.
         unsafe { call!(self, DetachCurrentThread) };
     }
 }
@@ -148,7 +145,7 @@ impl Env {
 
     /// Creates a global reference.
     pub fn global(self, local: Local) -> Result<Global, Thrown> {
-        // SAFETY: `local` is a valid reference of this thread.
+        // SAFETY: `local` is a valid reference on this thread.
         let global = unsafe { call!(self, NewGlobalRef, local.raw()) };
         if global.is_null() { Err(self.thrown()) } else { Ok(Global(global)) }
     }
@@ -158,7 +155,7 @@ impl Env {
     /// # Safety
     /// No copy of the reference may be used afterward.
     pub unsafe fn delete(self, global: Global) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the conditions.
         unsafe { call!(self, DeleteGlobalRef, global.0) }
     }
 
@@ -167,7 +164,7 @@ impl Env {
     /// # Safety
     /// The reference must belong to this thread, and must not be used afterward.
     pub unsafe fn delete_local(self, object: jobject) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the conditions.
         unsafe { call!(self, DeleteLocalRef, object) }
     }
 
@@ -204,20 +201,20 @@ impl Env {
         if code == JNI_OK { Ok(()) } else { Err(self.thrown()) }
     }
 
-    /// Creates a string.
+    /// Creates a Java string.
     pub fn string(self, text: &str) -> Result<Local, Thrown> {
         let units: Vec<u16> = text.encode_utf16().collect();
-        // SAFETY: JNI reads as many units as there are.
+        // SAFETY: JNI reads exactly as many units as the slice contains.
         let string = unsafe { call!(self, NewString, units.as_ptr(), units.len() as i32) };
         self.local(string)
     }
 
-    /// Creates an array of bytes.
+    /// Creates a Java array of bytes.
     pub fn bytes(self, bytes: &[u8]) -> Result<Local, Thrown> {
         let len = bytes.len().min(i32::MAX as usize) as i32;
         // SAFETY: the thread is attached.
         let array = self.local(unsafe { call!(self, NewByteArray, len) })?;
-        // SAFETY: the array has `len` bytes, and the slice has at least as many.
+        // SAFETY: the array contains `len` bytes, and the slice at least as many.
         unsafe { call!(self, SetByteArrayRegion, array.raw(), 0, len, bytes.as_ptr().cast()) };
         Ok(array)
     }
@@ -229,7 +226,7 @@ impl Env {
         let len = unsafe { call!(self, GetArrayLength, array) };
         let mut bytes = vec![0u8; usize::try_from(len).unwrap_or_default()];
         let into = bytes.as_mut_ptr().cast();
-        // SAFETY: array and vector have `len` bytes.
+        // SAFETY: the array and the vector both have `len` bytes.
         unsafe { call!(self, GetByteArrayRegion, array, 0, bytes.len() as i32, into) };
         bytes
     }
@@ -239,7 +236,8 @@ impl Env {
         Ok(Local { env: self, object })
     }
 
-    /// Takes the pending exception. If there is none, JNI had no memory for a reference.
+    /// Takes the pending exception. If there is none, the failure means that JNI had no memory for
+    /// a reference.
     fn thrown(self) -> Thrown {
         self.take_thrown().unwrap_or_else(|| Thrown("no memory for a reference".to_owned()))
     }
@@ -271,8 +269,8 @@ impl Env {
 
     /// Returns `object.toString()`; `None` if the method throws.
     fn text_of(self, object: &Local) -> Option<String> {
-        // SAFETY: the object is a valid reference, and every class has this method without
-        // parameters, which returns a string.
+        // SAFETY: the object is a valid reference, and every class has this method, which has no
+        // parameters and returns a string.
         let text: jstring = unsafe {
             let class: jclass = call!(self, GetObjectClass, object.raw());
             let (name, signature) = (c"toString".as_ptr(), c"()Ljava/lang/String;".as_ptr());
@@ -294,22 +292,22 @@ impl Env {
         let len = unsafe { call!(self, GetStringLength, string.raw()) };
         let mut units = vec![0u16; usize::try_from(len).unwrap_or_default()];
         let into = units.as_mut_ptr();
-        // SAFETY: string and vector have `len` units.
+        // SAFETY: the string and the vector both have `len` units.
         unsafe { call!(self, GetStringRegion, string.raw(), 0, units.len() as i32, into) };
         String::from_utf16_lossy(&units)
     }
 
-    /// Calls a method without a result.
+    /// Calls a method that returns nothing.
     ///
     /// # Safety
-    /// The arguments must match the method's signature. The same holds for the functions below.
+    /// The arguments must match the method's signature. The same applies to the functions below.
     pub unsafe fn call_void(
         self,
         method: Method,
         arguments: &[Argument<'_>],
     ) -> Result<(), Thrown> {
         let values = values(arguments);
-        // SAFETY: as the caller promises; there is one value per argument.
+        // SAFETY: the caller guarantees the conditions, and there is one value per argument.
         unsafe { call!(self, CallStaticVoidMethodA, method.class.0, method.id, values.as_ptr()) };
         self.take_thrown().map_or(Ok(()), Err)
     }
@@ -324,7 +322,7 @@ impl Env {
         arguments: &[Argument<'_>],
     ) -> Result<Local, Thrown> {
         let values = values(arguments);
-        // SAFETY: as the caller promises; there is one value per argument.
+        // SAFETY: the caller guarantees the conditions, and there is one value per argument.
         let object = unsafe {
             call!(self, CallStaticObjectMethodA, method.class.0, method.id, values.as_ptr())
         };
@@ -343,7 +341,7 @@ impl Env {
         method: Method,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<u8>, Thrown> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the conditions.
         let array = unsafe { self.call_object(method, arguments)? };
         Ok(self.bytes_of(&array))
     }
@@ -355,14 +353,14 @@ impl Env {
     #[inline(always)]
     pub unsafe fn call_int(self, method: Method, argument: i32) -> Result<i32, Thrown> {
         let values = [jvalue { i: argument }];
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the conditions.
         let result = unsafe {
             call!(self, CallStaticIntMethodA, method.class.0, method.id, values.as_ptr())
         };
         self.take_thrown().map_or(Ok(result), Err)
     }
 
-    /// Calls a method with an object, an integer and a long that returns a long.
+    /// Calls a method that takes an object, an integer and a long, and returns a long.
     ///
     /// # Safety
     /// See [`Env::call_void`].
@@ -375,7 +373,7 @@ impl Env {
         long: i64,
     ) -> Result<i64, Thrown> {
         let values = [jvalue { l: object.0 }, jvalue { i: int }, jvalue { j: long }];
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the conditions.
         let result = unsafe {
             call!(self, CallStaticLongMethodA, method.class.0, method.id, values.as_ptr())
         };

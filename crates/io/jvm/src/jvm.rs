@@ -19,13 +19,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Environment variables with additional JVM options, which follow the declared options.
+/// Environment variables with options that the JVM applies in addition to the declared options.
 const VARIABLES: [&str; 2] = ["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
 
 /// This process's running JVM, with its options.
 static RUNNING: Mutex<Option<(JvmOptions, Jvm)>> = Mutex::new(None);
 
-/// The process's JVM. Cheap to clone. It runs until the process exits.
+/// The process's JVM, which runs until the process exits. Cheap to clone.
 #[derive(Clone)]
 pub struct Jvm(Arc<Inner>);
 
@@ -121,10 +121,7 @@ impl Jvm {
         Operator::register(&self.0.shared, &self.0.control, spec)
     }
 
-    /// Compiles a collector. [`Collector::start`] starts to call it.
-    ///
-    /// # Errors
-    /// See [`Jvm::register`].
+    /// Compiles a collector. Use [`Collector::start`] to start calling it.
     pub fn collector(
         &self,
         spec: &CollectorSpec,
@@ -161,9 +158,9 @@ impl Jvm {
         recorded(None, worker::process(&self.0.shared)?)
     }
 
-    /// Collects garbage and returns memory to the system. Afterward the heap keeps little memory
-    /// beyond the used part. Returns the size of the heap after the collection. Calls Java on the
-    /// current thread, for the duration of the collection.
+    /// Collects garbage and returns memory to the system. After this call, the heap keeps little
+    /// memory beyond the used part. Returns the size of the heap after the collection. Calls Java
+    /// on the current thread, for the duration of the collection.
     ///
     /// # Errors
     /// Returns an error if the thread cannot call Java, or Java threw an exception.
@@ -179,19 +176,16 @@ impl Jvm {
         recorded(None, worker::heap(&self.0.shared, false)?)
     }
 
-    /// Calls a Java method that does nothing, `count` times on the current thread, to measure the
+    /// Calls a Java method that does nothing `count` times on the current thread, to measure the
     /// cost of a call.
-    ///
-    /// # Errors
-    /// Returns an error if the thread cannot call Java.
     pub fn noop(&self, count: u64) -> Result<(), CallError> {
         worker::noop(&self.0.shared, count)
     }
 }
 
 /// Exits the process immediately with this code if it has a JVM, even one that is being created or
-/// that failed to start. Otherwise the JVM's threads would run at the same time as the destructors
-/// of its library, and the process could crash.
+/// that failed to start. A normal exit would run the destructors of the JVM's library while its
+/// threads are still running, and the process could crash.
 pub fn end_process(code: u8) {
     if !create::was_called() {
         return;

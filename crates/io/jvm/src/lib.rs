@@ -1,7 +1,7 @@
 //! A JVM inside the process or in a separate process, which runs operators on batches.
 //!
-//! A separate crate because it fences `unsafe`: the Invocation API, and the memory that Rust and
-//! Java share.
+//! This is a separate crate to confine `unsafe` code: the Invocation API, and the memory that Rust
+//! and Java share.
 //!
 //! ```text
 //! JvmMemory::of      computes the JVM's memory from the options alone
@@ -14,8 +14,8 @@
 //! process/mod.rs
 //! ```
 //!
-//! A thread is attached to the JVM on its first call and detached when it exits. Operators are
-//! foreign code: whatever they write, an answer is either valid or rejected as a whole
+//! A thread is attached to the JVM at its first call and detached when it exits. Operators are
+//! untrusted code. Whatever they write, an answer is either valid or rejected as a whole
 //! (`validate.rs`).
 
 mod answer;

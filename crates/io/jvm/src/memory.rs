@@ -1,4 +1,4 @@
-//! A JVM's memory, computed before the start.
+//! A JVM's memory, computed before the JVM starts.
 
 use crate::buffer::BUFFER_BYTES;
 use crate::options::{CODE_CACHE_BYTES, DIRECT_BYTES, JvmOptions, METASPACE_BYTES, STACK_BYTES};
@@ -7,29 +7,29 @@ use crate::options::{CODE_CACHE_BYTES, DIRECT_BYTES, JvmOptions, METASPACE_BYTES
 /// watchdog.
 const JVM_THREADS: u64 = 16;
 
-/// The JVM's memory beyond the parts that have a limit, in bytes: code and data, symbols, and the
-/// compilers' working memory. Measured at up to 50 MiB.
+/// Memory that the JVM uses beyond the parts that have a limit, in bytes: code and data, symbols,
+/// and the compilers' working memory. The largest measured value was 50 MiB.
 const OVERHEAD_BYTES: u64 = 56 << 20;
 
-/// The heap size divided by this number is the size of a garbage collector's tables: 2% for the
-/// serial collector, 15% for other collectors.
+/// The size of a garbage collector's tables is the heap size divided by this number: 2% for the
+/// serial collector, and about 14% for other collectors.
 const SERIAL_PART: u64 = 50;
 const CONCURRENT_PART: u64 = 7;
 
 /// A JVM's maximum memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmMemory {
-    /// Objects.
+    /// Maximum heap size.
     pub heap_bytes: u64,
-    /// Classes.
+    /// Maximum memory for classes.
     pub metaspace_bytes: u64,
-    /// Compiled code.
+    /// Maximum memory for compiled code.
     pub code_cache_bytes: u64,
-    /// Direct buffers.
+    /// Maximum memory for direct buffers.
     pub direct_bytes: u64,
     /// Stacks of the JVM's threads and the threads that call collectors.
     pub stack_bytes: u64,
-    /// The garbage collector's tables, and all parts without a limit.
+    /// The garbage collector's tables, and all other parts that have no limit.
     pub overhead_bytes: u64,
     /// Buffers for answers, one per thread that calls operators.
     pub buffer_bytes: u64,

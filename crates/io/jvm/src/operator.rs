@@ -37,7 +37,7 @@ pub struct OperatorSpec {
     pub row_timeout_ms: u64,
     /// Additional classes that scripts may use, or packages such as `java.text.*`.
     pub allow: Vec<String>,
-    /// Names of methods whose calls are removed where the result is not used.
+    /// Names of methods whose calls are removed if the result is not used.
     pub removed_calls: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct RuleStats {
 #[derive(Clone)]
 pub struct Operator(Arc<Handle>);
 
-/// A weak reference to an operator.
+/// A reference that does not keep an operator registered.
 #[derive(Clone)]
 pub struct WeakOperator(Weak<Handle>);
 
@@ -105,7 +105,7 @@ struct Handle {
     registered: Registered,
 }
 
-/// The location of an operator.
+/// Where an operator runs.
 enum Place {
     /// In this process's JVM.
     Inside { shared: Arc<Shared>, control: Control },
@@ -153,16 +153,17 @@ impl Operator {
     /// Transforms a batch's selected rows.
     ///
     /// In this process's JVM, the call runs on the current thread, which is attached to the JVM on
-    /// its first call and detached when it exits. The function returns when Java does: an operator
-    /// without a row timeout may take any time, and the input stays borrowed until then.
+    /// its first call and detached when it exits. The function returns when Java returns. An
+    /// operator without a row timeout may take any amount of time, and the input stays borrowed
+    /// until then.
     ///
     /// In a separate process, the call runs on a thread of that process. If the process exits, the
     /// call is repeated after the restart, until [`Operator::let_go`]. At the input's deadline, the
     /// process is killed.
     ///
     /// # Errors
-    /// Returns an error if the call failed as a whole, or the answer is invalid; nothing has
-    /// changed in the input. Rows that failed individually are in [`Answer::failed`].
+    /// Returns an error if the call failed as a whole, or if the answer is invalid. In both cases,
+    /// the input is unchanged. Rows that failed individually are in [`Answer::failed`].
     pub fn call(&self, input: &Input<'_>) -> Result<Answer, CallError> {
         let Handle { place, rules, registered } = &*self.0;
         match place {
@@ -171,7 +172,7 @@ impl Operator {
         }
     }
 
-    /// Makes calls fail that wait for a process that is not running. Other calls continue.
+    /// Makes calls fail that are waiting for a process that is not running. Other calls continue.
     pub fn let_go(&self) {
         if let Place::Process(slot) = &self.0.place {
             slot.let_go();
@@ -179,7 +180,8 @@ impl Operator {
     }
 
     /// Returns statistics about the operator since it was registered, or since its process was
-    /// started. Calls Java on the current thread, so the function never waits for a compiler.
+    /// started. Calls Java on the current thread, so that the function never waits for a
+    /// compilation.
     ///
     /// # Errors
     /// Returns an error if the thread cannot call Java, or Java threw an exception.
@@ -213,7 +215,7 @@ pub(crate) fn registered(answer: &[u8]) -> Result<Registered, RegisterError> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // The slot removes an operator in a separate process.
+        // An operator in a separate process is removed by its slot.
         if let Place::Inside { control, .. } = &self.place {
             remove_later(control, self.registered.id);
         }

@@ -1,4 +1,4 @@
-//! The JVM options, and the JVM's command line arguments.
+//! The options of a JVM, and the JVM's command-line arguments.
 
 use crate::error::StartError;
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ pub const CODE_CACHE_BYTES: u64 = 48 << 20;
 /// Maximum bytes for direct buffers, for operators that read files or sockets.
 pub const DIRECT_BYTES: u64 = 16 << 20;
 
-/// First Java versions that warn unless native access is permitted, and unless access to memory by
-/// address is permitted.
+/// First Java versions that warn unless the options permit native access, and memory access by
+/// address.
 const NATIVE_ACCESS_VERSION: u32 = 22;
 const MEMORY_ACCESS_VERSION: u32 = 23;
 
@@ -67,7 +67,7 @@ impl Default for JvmOptions {
     }
 }
 
-/// Prefixes of options that would break the agent, with advice.
+/// Prefixes of the JVM options that would break the agent, each with advice.
 const REFUSED: &[(&str, &str)] = &[
     ("-Djava.class.path=", CLASS_PATH),
     ("-cp", CLASS_PATH),
@@ -124,7 +124,7 @@ impl JvmOptions {
         let initial = HEAP_INITIAL_BYTES.min(self.heap_bytes);
         let mut arguments = vec![
             format!("-Djava.class.path={}", jar.display()),
-            // The agent handles the process's signals.
+            // The agent, not the JVM, handles the process's signals.
             "-Xrs".to_owned(),
             format!("-Xmx{}", self.heap_bytes),
             format!("-Xms{initial}"),
@@ -132,7 +132,8 @@ impl JvmOptions {
             format!("-XX:MaxMetaspaceSize={METASPACE_BYTES}"),
             format!("-XX:ReservedCodeCacheSize={CODE_CACHE_BYTES}"),
             format!("-XX:MaxDirectMemorySize={DIRECT_BYTES}"),
-            // This disables a file of counters in /tmp that the JVM writes during each collection.
+            // This disables a file with counters in /tmp, to which the JVM writes during each
+            // collection.
             "-XX:-UsePerfData".to_owned(),
             // By default, only the fourth collection in a row returns all memory to the system.
             "-XX:-ShrinkHeapInSteps".to_owned(),
@@ -156,7 +157,8 @@ impl JvmOptions {
         arguments
     }
 
-    /// Returns the last value of an option that is a size, such as `-XX:MaxMetaspaceSize=`.
+    /// Returns the size that the options set last for this option, such as `-XX:MaxMetaspaceSize=`;
+    /// `None` if they do not set it.
     pub(crate) fn size(&self, name: &str) -> Option<u64> {
         self.options.iter().rev().find_map(|option| size(option.strip_prefix(name)?))
     }

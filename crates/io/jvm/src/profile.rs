@@ -1,9 +1,9 @@
 //! Java frames in this process's profiles.
 //!
 //! `AsyncGetCallTrace`, a function that HotSpot provides for profilers, walks the calling thread's
-//! Java frames in a signal handler. It identifies methods by ids, which exist only if they were
-//! requested before. Therefore the profile requests them at its start, and for each class that is
-//! loaded while it runs.
+//! Java frames in a signal handler. The function identifies methods by ids, which exist only if
+//! they were requested before. Therefore, a profile requests the ids at its start, and for each
+//! class that is loaded while the profile runs.
 
 use crate::jni::{Env, Vm};
 use crate::jvmti::Jvmti;
@@ -18,13 +18,13 @@ use std::sync::OnceLock;
 /// Maximum number of Java frames in a stack.
 const FRAMES_MAX: usize = 96;
 
-/// Stack space that a walk needs, in bytes: the JVM uses maps of all registers, a few KB each.
+/// Stack space that a walk needs, in bytes. The JVM uses several register maps of a few KB each.
 const WALK_BYTES: usize = 32 << 10;
 
 /// Name of the profiler thread in the JVM.
 const THREAD: &str = "profiler";
 
-/// A frame as HotSpot writes it.
+/// A frame in the format that HotSpot writes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CallFrame {
@@ -33,11 +33,12 @@ pub struct CallFrame {
     method: jmethodID,
 }
 
-/// A stack as HotSpot writes it.
+/// A stack in the format that HotSpot writes.
 #[repr(C)]
 pub struct CallTrace {
     env: *mut JNIEnv,
-    /// Number of frames; 0 or less if there are no Java frames, or if they cannot be walked now.
+    /// Number of frames; 0 or less if there are no Java frames, or if they cannot be walked at the
+    /// moment.
     count: jint,
     frames: *mut CallFrame,
 }
@@ -45,7 +46,7 @@ pub struct CallTrace {
 /// Type of the function `AsyncGetCallTrace`.
 pub type AsyncGetCallTrace = unsafe extern "C" fn(*mut CallTrace, jint, *mut c_void);
 
-/// The process's JVM as a provider of Java frames for profiles.
+/// Provides Java frames from the process's JVM to profiles.
 struct JavaFrames {
     vm: Vm,
     walk: AsyncGetCallTrace,
@@ -64,12 +65,12 @@ pub fn offer(vm: Vm, walk: Option<AsyncGetCallTrace>) {
 }
 
 impl JavaFrames {
-    /// Runs a function on this thread, which is attached for the duration of the call. Logs an
+    /// Runs a function on this thread, attached to the JVM for the duration of the call. Logs any
     /// error, which is a JNI or JVMTI code.
     fn attached<T>(&self, what: &str, run: impl FnOnce(Env) -> Result<T, jint>) -> Option<T> {
         let result = self.vm.attach(THREAD).and_then(|env| {
             let result = run(env);
-            // SAFETY: the environment was used by `run` alone, which has returned.
+            // SAFETY: only `run` used the environment, and it has returned.
             unsafe { self.vm.detach(env) };
             result
         });
@@ -123,11 +124,12 @@ impl JavaFrames {
     }
 }
 
-/// Writes the calling thread's Java frames, and returns their number. The stack frame of this
+/// Writes the calling thread's Java frames; returns how many there are. The stack frame of this
 /// function is large.
 ///
 /// # Safety
-/// The environment must belong to this thread, and the context to a signal handler on this thread.
+/// The environment must belong to this thread, and the context must belong to a signal handler on
+/// this thread.
 #[inline(never)]
 unsafe fn walk(
     walk: AsyncGetCallTrace,
@@ -138,7 +140,7 @@ unsafe fn walk(
     let mut frames = [CallFrame { location: 0, method: ptr::null_mut() }; FRAMES_MAX];
     let mut trace = CallTrace { env, count: 0, frames: frames.as_mut_ptr() };
     let depth = addresses.len().min(FRAMES_MAX);
-    // SAFETY: there is room for this many frames, and the caller guarantees the rest.
+    // SAFETY: there is space for this many frames, and the caller guarantees the other conditions.
     unsafe { walk(&raw mut trace, depth as jint, context) };
     let count = usize::try_from(trace.count).unwrap_or_default().min(depth);
     for (address, frame) in addresses.iter_mut().zip(&frames[..count]) {

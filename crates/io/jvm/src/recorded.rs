@@ -1,5 +1,5 @@
-//! Past activity that a JVM reports, as recorded events: garbage collections, and collector calls
-//! that have ended.
+//! Records activity that a JVM reports afterward as events: garbage collections, and collector
+//! calls that have ended.
 
 use crate::answered::parsed;
 use crate::error::CallError;
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Maximum number of events per kind in a response. `RecentCollections` and `CollectorPool` report
-/// at most this number, but an untrusted child may report more.
+/// Maximum number of events of each kind to record per response. `RecentCollections` and
+/// `CollectorPool` do not report more, but an untrusted child may.
 const EVENTS_MAX: usize = 1024;
 
 /// A response with the activity since the previous response.
@@ -51,8 +51,8 @@ struct Call {
     outcome: String,
 }
 
-/// Parses a JVM's response and records the events in it. `process` is the name of a separate
-/// process; `None` for the JVM inside the agent.
+/// Parses a JVM's response, and records the events in it. `process` is the name of the separate
+/// process, or `None` for the JVM inside the agent.
 pub fn recorded<T: DeserializeOwned>(
     process: Option<&str>,
     answer: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Writes a request into memory that a worker reuses.
+//! Writes requests into memory that a worker reuses.
 
 use crate::input::{Input, InputSegment};
 use crate::layout;
@@ -9,13 +9,14 @@ const COLUMN_WORDS: usize = layout::COLUMN_WORDS as usize;
 const SEGMENT_WORDS: usize = layout::SEGMENT_WORDS as usize;
 const CONSTANT_WORDS: usize = layout::CONSTANT_WORDS as usize;
 
-/// The words of a request. Java changes the words that describe the buffer when the buffer grows.
+/// The words of a request. When the buffer grows, the words that describe it change during the
+/// call.
 #[derive(Default)]
 pub struct Request {
     words: [Cell<i64>; REQUEST_WORDS],
 }
 
-/// The tables to which a request refers.
+/// The tables that a request refers to.
 #[derive(Default)]
 pub struct Tables {
     columns: Vec<[i64; COLUMN_WORDS]>,
@@ -38,7 +39,7 @@ impl Request {
         self.words[word as usize].set(value);
     }
 
-    /// Describes an input. The tables must not change during the call.
+    /// Writes a request for an input. The tables must not change during the call.
     pub fn write(&self, input: &Input<'_>, tables: &mut Tables) {
         tables.fill(input);
         self.set(layout::REQUEST_BLOCK, address(input.block));
@@ -100,7 +101,7 @@ mod tests {
     use crate::input::InputColumn;
     use millstream_columns as columns;
 
-    /// Reads a word in a table as Java does.
+    /// Reads a word of a table in the same way as Java.
     fn read(address: i64, word: i64) -> i64 {
         let at = address as usize + word as usize * 8;
         // SAFETY: the tests read words of tables that they have just written.

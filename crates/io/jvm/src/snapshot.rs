@@ -1,7 +1,7 @@
 //! The state of JVMs, processes and collectors at one moment, for `/metrics` and the API.
 //!
-//! The snapshots are plain data without behavior. The components that use JVMs fill them, and the
-//! console shows them.
+//! The snapshots are plain data. The components that use JVMs fill them, and the console shows
+//! them.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct JvmProcessSnapshot {
     /// Name of the JVM.
     pub name: String,
-    /// Process id, while the process runs.
+    /// Process id, while the process is running.
     pub pid: Option<u32>,
     /// Number of restarts.
     pub restarts: u64,
@@ -20,7 +20,7 @@ pub struct JvmProcessSnapshot {
     pub jvm: Option<JvmSnapshot>,
 }
 
-/// The JVM inside the process, up to a second old.
+/// A JVM's memory and threads, up to a second old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct JvmSnapshot {
     /// Bytes of objects, including objects that the next collection will free.
@@ -29,19 +29,19 @@ pub struct JvmSnapshot {
     pub heap_committed_bytes: u64,
     /// Maximum heap size in bytes.
     pub heap_bytes_max: u64,
-    /// Bytes of classes and compiled code.
+    /// Bytes of the memory for classes and compiled code.
     pub non_heap_used_bytes: u64,
-    /// Bytes of classes.
+    /// Bytes of the memory for classes.
     pub metaspace_used_bytes: u64,
     /// Number of garbage collections since the start.
     pub collections: u64,
     /// Number of collections that the agent has requested because memory was short.
     pub requested_collections: u64,
-    /// Number of requested collections after which the heap kept memory that it did not use.
+    /// Number of requested collections after which the heap still kept memory that it did not use.
     pub ignored_collections: u64,
     /// Total time of all collections in seconds.
     pub collection_seconds: f64,
-    /// Number of threads, including the agent's threads that call operators.
+    /// Number of threads, including the agent's threads that have called operators.
     pub threads: u64,
     /// Number of loaded classes.
     pub classes: u64,

@@ -1,6 +1,7 @@
-//! Checks an answer that foreign code has written, and creates columns from it.
+//! Checks an answer that untrusted code has written, and creates columns from it.
 //!
-//! All code here reads from slices, so no offset or length in an answer can lead out of its buffer.
+//! All code here reads from slices, so no offset or length in an answer can lead outside the
+//! buffer.
 
 use crate::answer::{ChangedColumn, ColumnPlace, FailureReason, RowFailure};
 use crate::content::{is_array, is_escaped, is_float, is_int, is_object, is_time};
@@ -16,8 +17,8 @@ const ROW_BYTES: usize = 4;
 const UNCHANGED: u64 = layout::CELL_UNCHANGED as u64;
 const TIMESTAMP: &str = "timestamp";
 
-/// The kinds that a value in an answer can have, by number. Members without a column stay
-/// unchanged.
+/// The kinds that a value in an answer may have, by number. `Kind::Members` is not allowed, because
+/// members without a column stay unchanged.
 const KINDS: [Option<Kind>; 16] = [
     Some(Kind::Absent),
     Some(Kind::Null),
@@ -43,12 +44,12 @@ fn require(is_right: bool, fault: &'static str) -> Checked<()> {
     if is_right { Ok(()) } else { Err(CallError::Invalid(fault)) }
 }
 
-/// An answer with valid contents.
+/// The contents of a valid answer.
 #[derive(Debug)]
 pub struct Parsed {
     /// Number of bytes at the start of the buffer that contain values.
     pub value_bytes: usize,
-    /// Bytes to append after these values, because cells refer to them.
+    /// Bytes to append to these values, because cells refer to them.
     pub kept: Vec<u8>,
     pub columns: Vec<ChangedColumn>,
     pub emitted: Vec<u32>,
@@ -101,7 +102,7 @@ impl<'a> Memory<'a> {
         bytes.ok_or(CallError::Invalid("an offset is outside the buffer"))
     }
 
-    /// Returns `count` entries of `each` words.
+    /// Returns the bytes of `count` entries with `each` words per entry.
     fn words(self, offset: i64, count: i64, each: i64) -> Checked<&'a [u8]> {
         let len = count.checked_mul(each).and_then(|words| words.checked_mul(WORD_BYTES as i64));
         match (count, len) {
@@ -153,7 +154,7 @@ fn parse_failures(memory: Memory<'_>, answer: &[u8], rules: usize) -> Checked<Ve
     let texts: i64 = entries(words, layout::FAILED_WORDS)
         .map(|entry| word(entry, layout::FAILED_MESSAGE_BYTES).max(0))
         .fold(0, i64::saturating_add);
-    // Failures that share a message could take more memory than the buffer has.
+    // Failures that share a message could otherwise need more memory than the buffer has.
     require(texts <= memory.0.len() as i64, "more messages than the buffer can hold")?;
     let mut message: Arc<str> = Arc::from("");
     let parse = |entry| parse_failure(memory, entry, rules, &mut message);
@@ -223,7 +224,7 @@ impl<'a> ColumnParser<'a> {
         let (offset, count) =
             (word(answer, layout::ANSWER_CHANGED), word(answer, layout::ANSWER_CHANGED_LEN));
         let words = self.memory.words(offset, count, layout::CHANGED_WORDS)?;
-        // Columns that share their cells could take more memory than the buffer has.
+        // Columns that share their cells could otherwise need more memory than the buffer has.
         let cells_bytes = (self.input.rows + self.emitted.len()).saturating_mul(WORD_BYTES);
         let names = entries(words, layout::CHANGED_WORDS)
             .map(|entry| word(entry, layout::CHANGED_NAME_BYTES).max(0))
@@ -264,7 +265,7 @@ impl<'a> ColumnParser<'a> {
         Ok(ColumnPlace::New(name.into()))
     }
 
-    /// Checks that rows are unchanged if they were not selected or have failed.
+    /// Checks that rows that were not selected, or that have failed, are unchanged.
     fn check_unchanged(&self, cells: &[[u8; WORD_BYTES]]) -> Checked<()> {
         let is_unchanged = |cell: &[u8; WORD_BYTES]| u64::from_ne_bytes(*cell) == UNCHANGED;
         if self.input.selected.len() < self.input.rows {
@@ -327,14 +328,14 @@ impl<'a> ColumnParser<'a> {
     }
 }
 
-/// The data for checking cells.
+/// The data against which cells are checked.
 struct Check<'a> {
     values: &'a [u8],
     block: &'a [u8],
 }
 
 impl Check<'_> {
-    /// Checks a changed cell. `old` is the input's cell at the same place, whose contents are
+    /// Checks a changed cell. `old` is the corresponding cell of the input, whose contents are
     /// valid.
     #[inline(always)]
     fn cell(&self, raw: u64, old: Cell) -> Checked<Cell> {
@@ -371,13 +372,14 @@ fn fits(kind: Kind, bytes: &[u8]) -> bool {
     }
 }
 
-/// Moves a column's unchanged values into the buffer with the changed values.
+/// Copies a column's unchanged values into the buffer that contains the changed values.
 struct Keep<'a> {
     /// Offset of `kept` in this buffer.
     base: usize,
     own: &'a [u8],
     kept: &'a mut Vec<u8>,
-    /// The last value, because equal cells in consecutive rows share it.
+    /// The last value that was copied, with its new cell, because equal cells in consecutive rows
+    /// share it.
     last: (Cell, Cell),
 }
 

@@ -28,11 +28,11 @@ pub struct Shared {
     pub pool: Arc<Pool>,
 }
 
-/// State that a call shares with `grow`, which Java calls during the call.
+/// The state of a call, shared with `grow`, which Java calls during the call.
 struct Call {
     request: Request,
     buffer: RefCell<Buffer>,
-    /// Maximum bytes that Java may write.
+    /// Maximum number of bytes that Java may write.
     bytes_max: Cell<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Call {
         Call { request, buffer, bytes_max: Cell::new(0) }
     }
 
-    /// Sets the buffer of the request.
+    /// Sets the request's buffer.
     fn set_buffer(&self, address: usize, len: usize) {
         self.request.set_buffer(address, len.min(self.bytes_max.get()));
     }
@@ -63,7 +63,7 @@ struct Worker {
 
 thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
-    /// The call that runs on this thread.
+    /// The call that is running on this thread.
     static CURRENT: Cell<*const Call> = const { Cell::new(ptr::null()) };
 }
 
@@ -142,7 +142,7 @@ pub fn collector_stats(shared: &Arc<Shared>) -> Result<Vec<u8>, CallError> {
     with(shared, |worker| worker.shared.bridge.collector_stats(worker.env).map_err(exception))
 }
 
-/// Attaches the thread if necessary, and runs a function with its worker.
+/// Attaches the thread if it is not attached yet, and runs a function with its worker.
 fn with<T>(
     shared: &Arc<Shared>,
     run: impl FnOnce(&mut Worker) -> Result<T, CallError>,
@@ -173,7 +173,7 @@ impl Worker {
         let name = thread.name().unwrap_or("worker");
         let env = shared.vm.attach(name).map_err(|code| attach(&format!("JNI error {code}")))?;
         let context = shared.bridge.worker(env, name).map_err(|thrown| {
-            // SAFETY: `env` is not used afterward, and there is no local reference.
+            // SAFETY: `env` is not used afterward, and no local references exist.
             unsafe { shared.vm.detach(env) };
             attach(&thrown.0)
         })?;
@@ -197,7 +197,7 @@ impl Worker {
         let mut buffer = self.call.buffer.borrow_mut();
         let answer = offset.and_then(|offset| answer(&mut buffer, offset, input, rules));
         if answer.is_err() {
-            // The contents are useless, and their size is unknown.
+            // The contents are useless, and it is unknown how many bytes were written.
             buffer.note_written(usize::MAX);
             buffer.shrink();
         }
@@ -208,7 +208,8 @@ impl Worker {
     fn apply(&self, operator: i32) -> Result<i64, CallError> {
         CURRENT.set(ptr::from_ref(&*self.call));
         // SAFETY: the request refers to the input, which the caller of `call` borrows until this
-        // returns, to `tables` and to the buffer. During the call, only `grow` changes any of them.
+        // function returns, to `tables`, and to the buffer. During the call, only `grow` changes
+        // any of them.
         let result = unsafe { self.apply_at(operator, self.call.request.address()) };
         CURRENT.set(ptr::null());
         result
@@ -243,7 +244,7 @@ fn answer(
     rules: usize,
 ) -> Result<Answer, CallError> {
     let parsed = validate::parse(buffer.bytes(), offset, input, rules)?;
-    // Java writes the answer after everything else.
+    // Java writes the answer last, so everything else comes before its end.
     buffer.note_written(offset as usize + ANSWER_BYTES);
     taken(buffer, parsed)
 }
@@ -269,9 +270,9 @@ impl Drop for Worker {
         if let Err(thrown) = self.shared.bridge.worker_ends(self.env, self.context) {
             log::warn!("an operator was not closed cleanly: {}", thrown.0);
         }
-        // SAFETY: the worker is being dropped, and no copy of its context exists.
+        // SAFETY: the worker is being dropped, and there is no copy of its context.
         unsafe { self.env.delete(self.context) };
-        // SAFETY: the worker is being dropped, and no copy of its environment exists.
+        // SAFETY: the worker is being dropped, and there is no copy of its environment.
         unsafe { self.shared.vm.detach(self.env) };
     }
 }
@@ -279,7 +280,8 @@ impl Drop for Worker {
 /// The native method `Bridge.grow`: enlarges the buffer of the call that runs on this thread to at
 /// least `needed` bytes, updates the request, and returns the address, or 0 if there is no memory.
 ///
-/// The handle is only compared, so a call by Java code with any other number does no harm.
+/// The handle is only compared with the address of the current request, so a call with a wrong
+/// number does no harm.
 pub extern "system" fn grow(
     _env: *mut JNIEnv,
     _class: jclass,

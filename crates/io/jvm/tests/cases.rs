@@ -1,4 +1,4 @@
-//! Features of operators.
+//! Tests the features of operators.
 
 use crate::support::{Batch, Mode, jvm, mode, operator, options, process_options, spec};
 use millstream_columns::Kind;

@@ -1,4 +1,4 @@
-//! Memory and classes that must not grow with the number of calls.
+//! Memory and loaded classes must not grow with the number of calls.
 
 use crate::support::{Batch, jvm, operator};
 use millstream_jvm::{JvmStats, Operator};
@@ -47,7 +47,7 @@ fn operators_that_are_replaced_under_load_are_unloaded() {
     let before = collected();
     replace(REPLACED.count());
     let after = collected();
-    // The JDK itself loads fewer classes meanwhile than one per operator.
+    // The JDK itself loads some classes in the meantime, but fewer than one per operator.
     assert!(after.classes < before.classes + 100, "{before:?}, {after:?}");
     assert!(after.heap_used < before.heap_used + (2 << 20), "{before:?}, {after:?}");
     assert!(after.non_heap_used < before.non_heap_used + (8 << 20), "{before:?}, {after:?}");

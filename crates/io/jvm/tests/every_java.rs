@@ -5,7 +5,8 @@ use millstream_jvm::{Jvm, JvmOptions, StartError};
 use std::path::Path;
 use std::process::Output;
 
-/// Runs a test on each Java, with the JVM inside the process and in a separate one.
+/// Runs a test with each Java, both with the JVM inside the process and with the JVM in a separate
+/// process.
 fn each(test: impl Fn(&Path, Mode)) {
     for home in homes() {
         MODES.iter().for_each(|mode| test(&home, *mode));
@@ -92,7 +93,7 @@ fn the_heap_returns_memory_under_pressure_on_every_java() {
     }
 }
 
-/// The JVM must not write to the standard output, which may be data.
+/// The JVM must not write to standard output, which may be data.
 #[test]
 fn what_the_jvm_prints_goes_to_the_error_output_on_every_java() {
     for home in homes() {

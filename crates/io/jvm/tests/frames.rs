@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time after which a condition fails, sufficient for a busy host.
+/// Maximum time until a condition must hold, sufficient for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// CPU time during which profiles are taken while classes come and go: enough for two to three
@@ -95,7 +95,7 @@ fn allocations_are_those_of_the_operator() {
     let interval = Duration::from_millis(10);
     let settings = Settings { event: Event::Alloc, interval, buffer_bytes: 1 << 20 };
     let session = millstream_profiler::start(settings).unwrap();
-    // The JVM begins sampling in the next round.
+    // The JVM starts sampling in the profiler's next round.
     thread::sleep(Duration::from_millis(500));
     let allocating = thread::Builder::new().name("allocating".to_owned()).spawn(move || {
         let _entered = Component::named("allocating").enter();
@@ -113,7 +113,7 @@ fn allocations_are_those_of_the_operator() {
 fn a_profile_that_begins_before_the_jvm_has_its_frames() {
     let session = start();
     let operator = operator();
-    // Methods get ids in the next round.
+    // Methods get their ids in the profiler's next round.
     let (begun, mut is_found) = (Instant::now(), false);
     while !is_found {
         assert!(begun.elapsed() < PATIENCE, "no profile has the method");

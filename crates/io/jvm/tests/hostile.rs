@@ -22,7 +22,7 @@ fn a_deep_recursion_fails_its_row() {
     for _ in 0..20 {
         assert_eq!(reason(&operator, "recurse"), FailureReason::StackOverflow);
     }
-    // The same call on a thread of the agent, which has a different stack size.
+    // Make the same call on one of the agent's threads, which has a different stack size.
     let call = move || assert_eq!(reason(&operator, "recurse"), FailureReason::StackOverflow);
     std::thread::Builder::new().stack_size(1 << 20).spawn(call).unwrap().join().unwrap();
 }

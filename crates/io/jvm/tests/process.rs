@@ -18,11 +18,11 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Pause of a thread that keeps calling an operator.
+    /// Pause between the calls of a thread that keeps calling an operator.
     const BETWEEN_CALLS: Duration = Duration::from_millis(1);
 
-    /// Returns the process of the current test. Processes of other tests would wait longer and
-    /// longer before each restart.
+    /// Returns the process of the current test. A process shared with other tests would wait longer
+    /// and longer before each restart.
     fn process() -> JvmProcess {
         thread_local! {
             static PROCESS: OnceCell<JvmProcess> = const { OnceCell::new() };
@@ -290,7 +290,7 @@ mod tests {
         own.open_files = Some(200);
         let is_root = rustix::process::geteuid().is_root();
         own.user = is_root.then(|| "nobody".to_owned());
-        // A descriptor that the child could inherit by mistake.
+        // A descriptor that the child must not inherit.
         let leaked = std::fs::File::open("/etc/hostname").unwrap();
         rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
         let process = JvmProcess::open("limited", &own);

@@ -57,7 +57,7 @@ fn recorded(kind: EventKind) -> Vec<Recorded> {
     found
 }
 
-/// Queries the JVM until the event is recorded, and returns the event.
+/// Queries the JVM until the event has been recorded; returns the event.
 fn wait_for(
     kind: EventKind,
     ask: impl Fn(&Java),

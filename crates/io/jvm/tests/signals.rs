@@ -15,7 +15,7 @@ extern "C" fn count(signal: libc::c_int) {
 fn install(signals: &[libc::c_int]) {
     for signal in signals {
         let handler = count as *const () as libc::sighandler_t;
-        // SAFETY: the handler only modifies an atomic number.
+        // SAFETY: the handler modifies only an atomic number.
         assert_ne!(unsafe { libc::signal(*signal, handler) }, libc::SIG_ERR);
     }
 }

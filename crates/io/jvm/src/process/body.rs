@@ -34,12 +34,13 @@ const VARIABLES: [&str; 9] = [
 /// A child's operating system process.
 pub struct Body {
     pid: Pid,
-    /// `None` after the process was reaped. Afterward another process may have its id.
+    /// The child; `None` once the process has been reaped, because another process may then have
+    /// its id.
     child: Mutex<Option<Child>>,
     killed: Mutex<Option<Killed>>,
     memory_kills: MemoryKills,
     is_over: AtomicBool,
-    /// Descriptor that becomes readable when the process has exited; `None` before Linux 5.3.
+    /// A descriptor that becomes readable when the process exits; `None` before Linux 5.3.
     ended: Option<OwnedFd>,
 }
 
@@ -74,17 +75,17 @@ impl Body {
         self.pid
     }
 
-    /// Returns the reason why the agent killed the process, if it did.
+    /// Returns the reason why the agent killed the process; `None` if the agent did not kill it.
     pub fn killed(&self) -> Option<Killed> {
         *self.killed.lock()
     }
 
-    /// Kills the process for this reason.
+    /// Kills the process, and records the reason.
     pub fn kill(&self, why: Killed) {
         self.kill_for(Some(why));
     }
 
-    /// Kills the process, for a reason if there is one.
+    /// Kills the process, and records the reason if there is one.
     pub fn kill_for(&self, why: Option<Killed>) {
         let mut child = self.child.lock();
         let Some(child) = &mut *child else { return };
@@ -98,7 +99,8 @@ impl Body {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Kills a child that does not start. The reason is empty if the child exited on its own.
+    /// Handles a child that failed to start: kills it if necessary. `reason` is empty if the child
+    /// exited on its own. Returns how the child ended.
     pub fn not_started(&self, reason: String) -> Ended {
         if !reason.is_empty() {
             self.kill_for(None);
@@ -111,8 +113,8 @@ impl Body {
         ended.told(reason)
     }
 
-    /// Waits up to `time` for the process to exit, and returns whether it has exited. Does not reap
-    /// it.
+    /// Waits up to `time` for the process to exit; returns whether it has exited. Does not reap the
+    /// process. Before Linux 5.3, returns `true` immediately.
     pub fn ends_within(&self, time: Duration) -> bool {
         let Some(ended) = &self.ended else { return true };
         let (seconds, nanoseconds) = (time.as_secs() as i64, i64::from(time.subsec_nanos()));
@@ -123,11 +125,11 @@ impl Body {
 
     /// Waits for the process to exit, and returns how it exited.
     pub fn wait(&self) -> Ended {
-        // The process is reaped under the lock, so that `kill` never hits another process.
+        // Reap the process under the lock, so that `kill` never hits another process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(self.pid), options), Err(Errno::INTR)) {}
         let mut child = self.child.lock();
-        // This also kills the processes that operators have started.
+        // Also kill the processes that operators have started.
         _ = kill_process_group(self.pid, Signal::KILL);
         let status = child.take().map(|mut child| child.wait());
         self.is_over.store(true, Ordering::Release);

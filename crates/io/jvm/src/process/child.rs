@@ -19,7 +19,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Score that makes the kernel kill this process before the agent when memory is short.
+/// Score with which, when memory runs out, the kernel kills this process before the agent.
 const OOM_SCORE_ADJ: &str = "500";
 
 /// Name of this process.
@@ -28,8 +28,8 @@ static NAME: OnceLock<String> = OnceLock::new();
 /// First descriptor after the standard streams.
 const FIRST_DESCRIPTOR: i32 = 3;
 
-/// Serves the agent that started this process with a control socket as standard input. Exits the
-/// process when the agent exits, and never returns.
+/// Serves the agent that started this process. The standard input is the control socket. When the
+/// agent exits, this process exits as well, so the function never returns.
 pub fn serve_process() -> ! {
     ignore_signals();
     close_others();
@@ -42,8 +42,8 @@ pub fn serve_process() -> ! {
     }
 }
 
-/// Exits this process and kills all processes that operators and collectors have started. The agent
-/// does the same, unless it has exited before.
+/// Exits this process, and kills all processes that operators and collectors have started. The
+/// agent also kills those processes, unless it has already exited.
 fn end() -> ! {
     let process = rustix::process::getpid();
     if rustix::process::getpgrp() == process {
@@ -52,13 +52,14 @@ fn end() -> ! {
     end_now(0)
 }
 
-/// Ignores signals to a whole service, such as those that systemd sends. The agent also receives
-/// them, and ends this process when it has no more calls. A handler is used because, unlike an
-/// ignored signal, it is not inherited by processes that operators start.
+/// Ignores signals that are sent to a whole service, for example by systemd. The agent also
+/// receives these signals, and ends this process once it makes no more calls. The signals get an
+/// empty handler, because processes that operators start would inherit an ignored signal, but do
+/// not inherit a handler.
 fn ignore_signals() {
     extern "C" fn nothing(_: c_int) {}
-    // The handlers of Rust's runtime are removed, because the JVM would pass a crash to them
-    // instead of reporting it.
+    // Remove the handlers of Rust's runtime, because the JVM would pass a crash on to them instead
+    // of reporting it.
     for number in [Signal::SEGV, Signal::BUS] {
         // SAFETY: address 0 is `SIG_DFL`.
         unsafe { signal(number.as_raw(), None) };

@@ -10,8 +10,8 @@ use crate::error::{ControlError, RegisterError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A collector in a separate process. A new child compiles the collector again, and calls it if the
-/// previous child did. The values that the collector kept in variables are lost.
+/// A collector in a separate process. Each new child recompiles the collector, and calls it if the
+/// previous child called it. The values that the collector kept in variables are lost.
 pub struct CollectorSlot {
     process: Arc<Inner>,
     component: String,
@@ -30,7 +30,7 @@ struct Place {
     life: Option<Arc<Life>>,
     id: Result<i32, RegisterError>,
     is_started: bool,
-    /// The child in which the collector is called, by its number in [`Life`].
+    /// Number of the child in which the collector is called; see [`Life`].
     called_in: Option<u64>,
 }
 
@@ -64,8 +64,8 @@ impl CollectorSlot {
             ends: Mutex::new(0),
             place: Mutex::new(place),
         });
-        // The collector is added before the registration, so that a child that starts in the
-        // meantime registers it too.
+        // Add the collector before its registration, so that a child that starts in the meantime
+        // also registers it.
         let component: Arc<dyn Component> = Arc::<CollectorSlot>::clone(&slot);
         process.state().add_collector(&component);
         let mut ends = 1;
@@ -78,20 +78,20 @@ impl CollectorSlot {
         }
     }
 
-    /// Returns the collector's number in the child's statistics.
+    /// Returns the collector's id in the child's statistics.
     pub fn number(&self) -> &CollectorNumber {
         &self.number
     }
 
-    /// Starts to call the collector. Does nothing if the calls have already started.
+    /// Starts calling the collector. Does nothing if the calls have already started.
     pub fn start(&self) {
         let mut place = self.place.lock();
         place.is_started = true;
         self.call_in(&mut place);
     }
 
-    /// Registers the collector in a child unless it is already registered there, and calls it if it
-    /// was called before. A collector that failed in this child is retried.
+    /// Registers the collector in a child unless it is already registered there. If the collector
+    /// was called before, starts calling it. A collector that failed in this child is retried.
     ///
     /// # Errors
     /// Returns the reason why the collector is not registered.
@@ -99,7 +99,8 @@ impl CollectorSlot {
         let mut ends = self.ends.lock();
         let is_known = self.place.lock().is_in(life);
         if !is_known && *ends < ENDS_REGISTERING_MAX {
-            // Otherwise another collector has made the child exit, and the next child is tried.
+            // If `id` is `None`, another collector has made the child exit, and the next child is
+            // tried.
             let id = self.register_in(life, &mut ends);
             id.into_iter().for_each(|id| self.move_to(life, id));
         }
@@ -108,7 +109,7 @@ impl CollectorSlot {
         place.id.clone().map(drop)
     }
 
-    /// Compiles the collector in a child, and returns its number; `None` if the child had already
+    /// Compiles the collector in a child; returns its id there, or `None` if the child had already
     /// exited.
     fn register_in(&self, life: &Life, ends: &mut u32) -> Option<Result<i32, RegisterError>> {
         let process = |reason: String| RegisterError::from(ControlError::Process(reason));
@@ -134,7 +135,7 @@ impl CollectorSlot {
         })
     }
 
-    /// Records the registration, or the reason why it failed.
+    /// Records the result of a registration: the collector's id, or the reason why it failed.
     fn move_to(&self, life: &Arc<Life>, id: Result<i32, RegisterError>) {
         let mut place = self.place.lock();
         self.say(&place, &id);
@@ -143,8 +144,8 @@ impl CollectorSlot {
         (place.life, place.id) = (Some(Arc::clone(life)), id);
     }
 
-    /// Logs once that a registration after the first one failed, and logs when a later one
-    /// succeeds.
+    /// Logs the first of several equal failures of later registrations, and logs when a
+    /// registration succeeds again.
     fn say(&self, place: &Place, id: &Result<i32, RegisterError>) {
         let component = &self.component;
         let before = place.life.is_some().then_some(&place.id);
@@ -160,8 +161,8 @@ impl CollectorSlot {
         }
     }
 
-    /// Calls the collector in the child where it is registered, unless it is already called there
-    /// or held.
+    /// Starts calling the collector in the child where it is registered, unless it is already
+    /// called there or calls are on hold.
     fn call_in(&self, place: &mut Place) {
         let (Some(life), Ok(id)) = (&place.life, &place.id) else { return };
         if !place.is_started || place.called_in == Some(life.number) {
@@ -182,7 +183,7 @@ impl CollectorSlot {
 
 impl Component for CollectorSlot {
     fn settle(&self, life: &Arc<Life>) {
-        // The collector logs the reason if it does not run.
+        // If the collector does not run, the reason has already been logged.
         _ = self.register_once(life);
     }
 

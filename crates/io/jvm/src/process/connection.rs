@@ -1,4 +1,5 @@
-//! The agent's end of a connection to a child: one request at a time, each with a response.
+//! The agent's end of a connection to a child. There is one request at a time, and each request has
+//! a response.
 
 use super::frame::{Broken, Channel, Frame, Kind, Patience};
 use super::memory::Memory;
@@ -57,7 +58,8 @@ impl Connection {
         self.ask(Frame::new(Kind::Noop, 0), patience).map(drop)
     }
 
-    /// Calls an operator. The outer error concerns the connection, the inner error the call.
+    /// Calls an operator. The outer error concerns the connection, and the inner error concerns the
+    /// call.
     ///
     /// # Errors
     /// Returns an error if the connection can no longer be used.
@@ -85,7 +87,7 @@ impl Connection {
         Ok(result)
     }
 
-    /// Returns shared memory that is large enough for an input; `None` if there is no memory.
+    /// Returns shared memory that is large enough for an input; `None` if there is no memory left.
     fn prepare(
         &mut self,
         input: &Input<'_>,
@@ -105,8 +107,8 @@ impl Connection {
         Ok(Some(memory))
     }
 
-    /// Copies the answer at an offset in the shared buffer, checks the copy, and takes its values.
-    /// Also returns the number of used bytes in the shared buffer.
+    /// Copies the answer at an offset in the shared buffer, checks the copy, and takes the values
+    /// out of it. Also returns how many bytes of the shared buffer were used.
     fn take(
         &mut self,
         memory: &Memory,
@@ -115,12 +117,12 @@ impl Connection {
         input: &Input<'_>,
     ) -> (usize, Result<Answer, CallError>) {
         let outside = CallError::Invalid("an offset is outside the buffer");
-        // Java writes the answer after everything else.
+        // Java writes the answer last, so everything else in the buffer comes before its end.
         let bytes =
             usize::try_from(offset).ok().and_then(|offset| offset.checked_add(ANSWER_BYTES));
         let found = bytes.and_then(|bytes| Some((bytes, memory.answer(bytes)?)));
         let Some((bytes, from)) = found else { return (usize::MAX, Err(outside)) };
-        // SAFETY: `Memory::answer` checked that this many bytes are mapped there, and `memory`
+        // SAFETY: `Memory::answer` has checked that this many bytes are mapped there, and `memory`
         // keeps them mapped.
         if unsafe { self.buffer.fill(from, bytes) }.is_err() {
             return (bytes, Err(CallError::Memory));
@@ -131,7 +133,7 @@ impl Connection {
     }
 }
 
-/// Returns the error in a response, if there is one.
+/// Returns the error that a response contains, if it is not a success.
 pub fn failure(answer: &Frame) -> Option<CallError> {
     match answer.kind {
         Kind::Done => None,

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Folder that contains the control groups.
+/// Folder where the control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The signal that the kernel sends when memory is exhausted.
@@ -38,14 +38,14 @@ pub enum Killed {
     Garbage(&'static str),
 }
 
-/// Counts the processes in the child's control group that the kernel killed because of memory.
+/// Counts how many processes in the child's control group the kernel has killed to free memory.
 pub struct MemoryKills {
     file: Option<PathBuf>,
     before: u64,
 }
 
 impl MemoryKills {
-    /// Starts to count, for a process that was just started.
+    /// Starts counting for a process that was just started.
     pub fn begin(folder: Option<&Path>, pid: u32) -> MemoryKills {
         let of_process = || fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let folders =
@@ -58,13 +58,13 @@ impl MemoryKills {
         MemoryKills { file, before }
     }
 
-    /// Returns whether the kernel has killed another process.
+    /// Returns whether the kernel has killed a process since then.
     fn has_more(&self) -> bool {
         self.file.as_deref().and_then(kills).is_some_and(|now| now > self.before)
     }
 }
 
-/// Returns the folders of the control groups in `/proc/PID/cgroup` that may limit memory.
+/// Returns the folders of those control groups in `/proc/PID/cgroup` that can limit memory.
 fn folders(text: &str) -> Vec<PathBuf> {
     let folder = |line: &str| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -88,17 +88,17 @@ fn kills(file: &Path) -> Option<u64> {
 pub struct Ended {
     /// Description of the exit.
     reason: String,
-    /// Whether a signal from outside killed the child. The next child may then survive.
+    /// Whether a signal from outside killed the child. The next child may then run longer.
     pub is_by_kill: bool,
 }
 
 impl Ended {
-    /// Creates an exit for a reason other than a signal from outside.
+    /// Describes an exit that was not caused by a signal from outside.
     pub fn for_reason(reason: impl Into<String>) -> Ended {
         Ended { reason: reason.into(), is_by_kill: false }
     }
 
-    /// Returns the exit with a different description.
+    /// Returns the same exit with a different description.
     pub fn told(self, reason: String) -> Ended {
         Ended { reason, ..self }
     }

@@ -1,8 +1,8 @@
 //! Frames between the agent and a child, over Unix sockets.
 //!
 //! A frame consists of a head of 32 bytes and a payload, possibly with a descriptor. A response
-//! carries the request's number, so that the agent notices a child that sends too much, too little
-//! or the same response twice.
+//! carries the request's number, so that the agent notices if a child omits, adds or repeats a
+//! response.
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,8 +26,8 @@ const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 /// Bytes by which a payload's buffer grows.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Interval at which a waiting thread checks whether the other end is alive. The closed socket is
-/// not sufficient, because a process that the child started may keep it open.
+/// Interval at which a waiting thread checks whether the other process is alive. Waiting for the
+/// socket to close is not sufficient, because a process that the child started may keep it open.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Type of a request or a response.
@@ -60,8 +60,8 @@ pub enum Kind {
     CollectorStats,
     /// Return statistics about the JVM.
     Process,
-    /// With 1: collect garbage and return memory to the system. With 0: let the heap keep as much
-    /// memory as its options allow.
+    /// With the value 1: collect garbage and return memory to the system. With the value 0: let the
+    /// heap keep as much memory as its options allow.
     Heap,
     /// Map the attached memory, whose size is in the frame. The response contains the address.
     Attach,
@@ -80,9 +80,10 @@ pub enum Kind {
     Exception,
     /// Response: the thread cannot call the JVM. The payload contains the reason.
     NotAttached,
-    /// From the child, for chunks: events from a collector. The offset field contains their number.
+    /// From the child, for chunks: events from a collector. The offset field contains the number of
+    /// events.
     Chunk,
-    /// From the child, for chunks: a collector makes no more calls.
+    /// From the child, for chunks: the collector will make no more calls.
     Stopped,
     /// Response to a chunk: it was taken.
     Taken,
@@ -124,9 +125,9 @@ pub struct Frame {
     pub kind: Kind,
     /// Request number on the connection.
     pub request: u64,
-    /// Operator, collector, size or address.
+    /// Id of an operator or collector, a size, or an address.
     pub subject: i64,
-    /// Offset, or number of events.
+    /// An offset, or a number of events.
     pub offset: i64,
     pub payload: Vec<u8>,
 }
@@ -157,7 +158,7 @@ impl Frame {
         head
     }
 
-    /// Parses a head. Returns the frame without its payload, and the payload's length.
+    /// Parses a head. Returns the frame without its payload, and the length of the payload.
     fn of_head(head: &[u8; HEAD_BYTES]) -> Result<(Frame, usize), Broken> {
         let half = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| head[at + i]));
@@ -175,13 +176,13 @@ impl Frame {
 /// The reason why a connection can no longer be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
-    /// The other end has ended.
+    /// The other end was closed.
     #[error("the other end closed the connection")]
     Ended,
-    /// The other end had exited before the request was sent.
+    /// The other end was already closed before the request was sent.
     #[error("the other end has exited")]
     Unreachable,
-    /// There was no answer in time.
+    /// There was no response in time.
     #[error("there was no response in time")]
     Late,
     /// The other end violates the protocol.
@@ -201,7 +202,7 @@ impl From<Errno> for Broken {
     }
 }
 
-/// How long to wait for the other end.
+/// Determines how long to wait for the other end.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
     /// End of the wait; `None` for no limit.
@@ -310,8 +311,8 @@ impl Channel {
         Ok((frame, descriptor))
     }
 
-    /// Receives a payload of `len` bytes. The buffer grows with the received bytes, so that a head
-    /// without a payload takes no memory.
+    /// Receives a payload of `len` bytes. The buffer grows as bytes arrive, so that a head whose
+    /// payload does not follow takes no memory.
     fn receive_payload(
         &self,
         payload: &mut Vec<u8>,

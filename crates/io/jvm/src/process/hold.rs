@@ -1,8 +1,9 @@
-//! Prevents collectors from being called while a call must be alone in the child.
+//! Prevents collectors from being called while a call must run alone in the child.
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Number of calls that prevent a process's collectors from being called in a new child.
+/// The number of calls that currently prevent a process's collectors from being called in a new
+/// child.
 #[derive(Default)]
 pub struct Holds(Mutex<u32>);
 
@@ -19,7 +20,7 @@ impl Holds {
         *count == 0
     }
 
-    /// Returns a guard that prevents new holds; `None` if a hold exists.
+    /// Returns a guard that prevents new holds; `None` if there is a hold.
     pub fn none(&self) -> Option<MutexGuard<'_, u32>> {
         Some(self.0.lock()).filter(|count| **count == 0)
     }

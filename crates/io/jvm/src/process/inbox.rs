@@ -1,7 +1,7 @@
 //! The agent's end of the connection over which a child sends its collectors' chunks.
 //!
 //! A collector sends one chunk at a time. The response follows when the queue of its source has
-//! space, so the collector waits, and no thread of the agent does.
+//! space. Until then, the collector waits, but none of the agent's threads do.
 
 use super::body::Body;
 use super::ending::Killed;
@@ -25,11 +25,11 @@ pub struct Inbox {
     senders: Mutex<BTreeMap<i32, Sender>>,
 }
 
-/// A collector that is called.
+/// A collector that is being called.
 #[derive(Clone)]
 struct Sender {
     deliver: Arc<dyn Deliver>,
-    /// Whether a chunk awaits its response.
+    /// Whether a chunk is waiting for its response.
     waits: Arc<AtomicBool>,
 }
 
@@ -40,10 +40,7 @@ struct Answers {
 }
 
 impl Inbox {
-    /// Starts to receive on a channel to a child, until the child or the channel ends.
-    ///
-    /// # Errors
-    /// Returns an error if no descriptor or no thread is left.
+    /// Starts receiving on a channel to a child, until the child exits or the channel is closed.
     pub fn open(channel: Channel, body: Arc<Body>) -> io::Result<Arc<Inbox>> {
         let received = channel.try_clone()?;
         let answers = Arc::new(Answers { channel: Mutex::new(channel), body });
@@ -79,7 +76,7 @@ impl Inbox {
         drop(senders);
     }
 
-    /// Kills the child, because its connection was closed.
+    /// Kills the child, because its connection was closed, unless it exits within a short time.
     fn end(&self) {
         let begin = Instant::now();
         while !self.answers.body.is_over() && begin.elapsed() < END_TIME {

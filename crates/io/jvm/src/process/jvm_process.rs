@@ -1,4 +1,4 @@
-//! The handle for a process.
+//! The handle to a JVM in a separate process.
 
 use super::collector::CollectorSlot;
 use super::frame::Kind;
@@ -14,14 +14,14 @@ use crate::recorded::recorded;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Locked during a start, so that no process is started twice.
+/// Locked while a process starts, so that no process is started twice.
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// The processes in use.
 static PROCESSES: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
-/// A JVM in a separate process. Cheap to clone. The process ends with the last clone and the last
-/// operator.
+/// A JVM in a separate process. Cheap to clone. The process ends when the last clone and the last
+/// operator are dropped.
 #[derive(Clone)]
 pub struct JvmProcess(Arc<Inner>);
 
@@ -64,10 +64,7 @@ impl JvmProcess {
         self.0.state().current().map(|life| life.info.clone())
     }
 
-    /// Compiles an operator.
-    ///
-    /// # Errors
-    /// Returns an error if the source contains an error, or the process is not running.
+    /// Compiles an operator in the process.
     pub fn register(&self, spec: &OperatorSpec) -> Result<Operator, RegisterError> {
         let (slot, registered) = Slot::register(&self.0, spec)?;
         let component: Arc<dyn Component> = Arc::<Slot>::clone(&slot);
@@ -75,10 +72,7 @@ impl JvmProcess {
         Ok(Operator::in_process(spec, slot, registered))
     }
 
-    /// Compiles a collector. [`Collector::start`] starts to call it.
-    ///
-    /// # Errors
-    /// See [`JvmProcess::register`].
+    /// Compiles a collector in the process. Use [`Collector::start`] to start calling it.
     pub fn collector(
         &self,
         spec: &CollectorSpec,
@@ -126,10 +120,7 @@ impl JvmProcess {
         self.0.state().current().ok_or_else(|| self.0.state().ended())
     }
 
-    /// Calls a Java method that does nothing, `count` times, to measure the cost of a call.
-    ///
-    /// # Errors
-    /// Returns an error if the process is not running.
+    /// Calls a Java method that does nothing `count` times, to measure the cost of a call.
     pub fn noop(&self, count: u64) -> Result<(), CallError> {
         let life = self.life()?;
         let ended = || self.0.state().ended();

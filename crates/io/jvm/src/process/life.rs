@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which a thread that waits for a child checks whether it should still wait.
+/// Interval at which a thread that waits for a child checks whether to keep waiting.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// Maximum time for a start.
+/// Maximum time for a child to start.
 const START_TIME: Duration = Duration::from_secs(60);
 
 /// Maximum time for a registration, which is longer than the child waits for the JVM's response.
@@ -37,10 +37,10 @@ const FIGURES_TIME: Duration = Duration::from_secs(10);
 /// hung.
 const SILENT_MAX: u32 = 3;
 
-/// Maximum time for collecting the whole heap.
+/// Maximum time for a collection of the whole heap.
 const HEAP_TIME: Duration = Duration::from_secs(60);
 
-/// A child that is running or has run.
+/// A child that is running, or that has exited.
 pub struct Life {
     /// Which child of its process this is, counted from 1.
     pub number: u64,
@@ -58,11 +58,11 @@ pub struct Life {
     figures: Mutex<Option<Connection>>,
     /// Number of consecutive statistics requests without a response.
     silent: AtomicU32,
-    /// Connection for garbage collection requests.
+    /// Connection for requests that concern the heap.
     heap: Mutex<Option<Connection>>,
     /// Receiver for chunks; `None` until a collector is called.
     inbox: Mutex<Option<Arc<Inbox>>>,
-    /// Whether a collector was called in the child.
+    /// Whether a collector has been called in the child.
     has_collected: AtomicBool,
 }
 
@@ -124,7 +124,8 @@ impl Life {
         self.body.is_over()
     }
 
-    /// Returns whether the child has exited or is about to exit. Its sockets close before it exits.
+    /// Returns whether the child has exited or exits within [`LOOK`]. A child's sockets close
+    /// shortly before it exits.
     pub fn is_over_soon(&self) -> bool {
         let begin = Instant::now();
         while !self.is_over() && begin.elapsed() < LOOK {
@@ -133,7 +134,7 @@ impl Life {
         self.is_over()
     }
 
-    /// Returns the reason why the agent killed the child, if it did.
+    /// Returns the reason why the agent killed the child; `None` if the agent did not kill it.
     pub fn killed(&self) -> Option<Killed> {
         self.body.killed()
     }
@@ -158,7 +159,7 @@ impl Life {
         ended
     }
 
-    /// Asks the child to exit, and kills it if it does not.
+    /// Asks the child to exit, and kills it if it is still running after `time`.
     pub fn end(&self, time: Duration) {
         _ = self.command(&Frame::new(Kind::End, 0), None);
         let begin = Instant::now();
@@ -175,7 +176,7 @@ impl Life {
         }
     }
 
-    /// Calls a collector. Its chunks go to `deliver`.
+    /// Starts calling a collector, whose chunks go to `deliver`.
     ///
     /// # Errors
     /// Returns an error if the child has exited, or no connection can be created.
@@ -185,8 +186,8 @@ impl Life {
         self.command(&Frame::new(Kind::StartCollector, id.into()), None)
     }
 
-    /// Returns whether a collector was called in the child. That collector may be the reason why
-    /// the child exited.
+    /// Returns whether a collector has been called in the child. Such a collector may be the reason
+    /// why the child exited.
     pub fn has_collected(&self) -> bool {
         self.has_collected.load(Ordering::Relaxed)
     }
@@ -198,7 +199,7 @@ impl Life {
         }
     }
 
-    /// Returns the receiver for chunks. Opens its connection if necessary.
+    /// Returns the receiver for chunks. Opens the connection for chunks if necessary.
     fn inbox(&self) -> Result<Arc<Inbox>, Broken> {
         let mut inbox = self.inbox.lock();
         if let Some(inbox) = &*inbox {
@@ -219,7 +220,7 @@ impl Life {
         self.control.lock().send(frame, passed, patience)
     }
 
-    /// Opens a connection to a new thread with this name.
+    /// Opens a connection to a new thread in the child. The thread gets this name.
     fn connect(&self, name: &str) -> Result<Connection, Broken> {
         let (channel, other) = Channel::pair().map_err(Broken::System)?;
         let frame = Frame::with(Kind::Connect, name.as_bytes().to_vec());
@@ -249,7 +250,8 @@ impl Life {
     /// Registers an operator or a collector, depending on `kind`, and returns Java's response.
     ///
     /// # Errors
-    /// The outer error means that the child process has exited; the inner error is its response.
+    /// The outer error means that the connection failed, for example because the child has exited.
+    /// The inner error is the child's response.
     pub fn register(
         &self,
         kind: Kind,
@@ -257,7 +259,7 @@ impl Life {
     ) -> Result<Result<Vec<u8>, ControlError>, Broken> {
         let request = Frame::with(kind, spec);
         let answer = self.ask(&self.register, "jvm-register", request, REGISTER_TIME);
-        // The child would not respond to the next registration either.
+        // The child would not respond to another registration either.
         if let Err(Broken::Late) = answer {
             self.kill(Killed::Silent);
         }
@@ -271,7 +273,8 @@ impl Life {
     /// Requests statistics.
     ///
     /// # Errors
-    /// Returns an error if the child has exited or is busy, or Java threw an exception.
+    /// Returns an error if the child has exited or does not respond in time, or if Java threw an
+    /// exception.
     pub fn figures(&self, kind: Kind, operator: i32) -> Result<Vec<u8>, CallError> {
         let request = Frame::new(kind, operator.into());
         let answer = self.ask(&self.figures, "jvm-figures", request, FIGURES_TIME);
@@ -353,7 +356,7 @@ fn join(folder: &Path, pid: Pid) -> Result<(), String> {
     })
 }
 
-/// Sends the settings to a new child, and waits until its JVM has started. An error without text
+/// Sends the settings to a new child, and waits until its JVM has started. An empty error text
 /// means that the child has exited.
 fn begin(control: &Channel, start: &Start) -> Result<JvmInfo, String> {
     let patience = Patience { until: within(START_TIME), is_over: None };

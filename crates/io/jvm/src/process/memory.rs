@@ -2,8 +2,8 @@
 //! operator writes its answer.
 //!
 //! The child is not trusted. The size of the memory is sealed, so that the agent's accesses cannot
-//! fail, and the agent copies an answer before it checks it. No reference to this memory ever
-//! exists.
+//! fail. The agent copies an answer, and checks only the copy. No Rust reference to this memory
+//! ever exists.
 
 use crate::input::Input;
 use crate::layout;
@@ -19,10 +19,10 @@ use std::ptr::{self, NonNull};
 const PAGE_BYTES: usize = 4096;
 const WORD_BYTES: usize = 8;
 
-/// Minimum size in bytes. Only pages that are written take memory.
+/// Minimum size in bytes. Only pages that have been written occupy memory.
 const MEMORY_BYTES: usize = 16 << 20;
 
-/// Size of the pages that a call keeps for the next call, in bytes. Fresh pages cost more than the
+/// Bytes of memory that a call leaves allocated for the next call. Fresh pages cost more than the
 /// copies, and a batch of one block with its answer takes about this much.
 const KEPT_BYTES: usize = 4 << 20;
 
@@ -47,12 +47,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, and nothing uses it any more.
+        // SAFETY: the range is this mapping, and nothing uses it anymore.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// The mapping in the child.
+/// The memory as mapped by the child.
 pub struct Attached(Mapping);
 
 impl Attached {
@@ -69,14 +69,14 @@ impl Attached {
         self.0.start.as_ptr() as i64
     }
 
-    /// Returns whether a request begins at this offset.
+    /// Returns whether a whole request fits at this offset.
     pub fn has_request(&self, offset: i64) -> bool {
         let len = layout::REQUEST_WORDS as usize * WORD_BYTES;
         usize::try_from(offset).is_ok_and(|offset| offset + len <= self.0.len)
     }
 }
 
-/// The mapping in the agent.
+/// The memory as mapped by the agent.
 pub struct Memory {
     file: OwnedFd,
     mapping: Mapping,
@@ -121,8 +121,8 @@ impl Memory {
         self.remote = address;
     }
 
-    /// Writes a request at offset 0, with all data to which it refers. The memory must have at
-    /// least the size [`Memory::bytes_for`] of this input.
+    /// Writes a request at offset 0, followed by all data to which it refers. The memory must be at
+    /// least as large as [`Memory::bytes_for`] requires for this input.
     pub fn write(&mut self, input: &Input<'_>) {
         let mut writer = Writer { memory: self, at: layout::REQUEST_WORDS as usize * WORD_BYTES };
         let mut request = [0; layout::REQUEST_WORDS as usize];
@@ -135,16 +135,16 @@ impl Memory {
         writer.words(&request);
     }
 
-    /// Returns the address of the first `bytes` bytes in the answer; `None` if the buffer is
-    /// smaller.
+    /// Returns the address of the answer buffer if it contains at least `bytes` bytes; otherwise
+    /// `None`.
     pub fn answer(&self, bytes: usize) -> Option<*const u8> {
         let (start, len) = self.answer;
         // The address stays within the mapping: see `write`.
         (bytes <= len).then(|| self.mapping.start.as_ptr().wrapping_add(start).cast_const())
     }
 
-    /// Returns pages to the kernel, if a call whose answer has `answer_bytes` bytes has used many
-    /// pages.
+    /// Returns memory to the kernel if a call with an answer of `answer_bytes` bytes has used more
+    /// than [`KEPT_BYTES`].
     pub fn trim(&self, answer_bytes: usize) {
         let (start, len) = self.answer;
         if start + answer_bytes.min(len) > KEPT_BYTES {
@@ -179,20 +179,20 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD_BYTES)
 }
 
-/// Writes parts one after another, each at a multiple of eight bytes.
+/// Writes parts one after another. Each part starts at a multiple of eight bytes.
 struct Writer<'a> {
     memory: &'a Memory,
     at: usize,
 }
 
 impl Writer<'_> {
-    /// Writes a slice of plain values, and returns its address in the child.
+    /// Writes a slice of plain values; returns its address in the child.
     fn values<T: Copy>(&mut self, values: &[T]) -> i64 {
         let (at, bytes) = (self.at, size_of_val(values));
         assert!(at + bytes <= self.memory.len(), "the memory is as large as the input needs");
         let to = self.memory.mapping.start.as_ptr().wrapping_add(at);
-        // SAFETY: the target is in this mapping, to which no reference points; the source is
-        // another object. The child may write to the target at the same time, which only changes
+        // SAFETY: the target is in this mapping, to which no references exist, and does not overlap
+        // the source. The child may write to the target at the same time, which can only change its
         // bytes.
         unsafe { ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), to, bytes) };
         self.at = padded(at + bytes);
@@ -203,19 +203,19 @@ impl Writer<'_> {
         self.values(words)
     }
 
-    /// Writes text, and returns its address and length.
+    /// Writes text; returns its address in the child, and its length.
     fn text(&mut self, text: &str) -> [i64; 2] {
         [self.values(text.as_bytes()), text.len() as i64]
     }
 
-    /// Reserves space for a table, and returns its offset.
+    /// Reserves space for a table; returns the table's offset.
     fn leave(&mut self, entries: usize, words: i64) -> usize {
         let at = self.at;
         self.at += entries * words as usize * WORD_BYTES;
         at
     }
 
-    /// Writes an entry in a reserved table.
+    /// Writes an entry of a reserved table.
     fn entry(&mut self, table: usize, index: usize, words: &[i64]) {
         let at = table + index * words.len() * WORD_BYTES;
         Writer { memory: self.memory, at }.words(words);

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-/// Sends chunks. The collector's thread waits for the response to its chunk.
+/// Sends chunks. Each collector's thread waits for the response to its chunk.
 pub struct Outbox {
     channel: Mutex<Channel>,
-    /// Collectors that wait for a response.
+    /// Collectors that are waiting for a response, by id.
     waiting: Mutex<BTreeMap<i32, SyncSender<bool>>>,
 }
 
@@ -36,7 +36,8 @@ impl Outbox {
         Arc::new(Receiver { id, outbox: Arc::clone(self) })
     }
 
-    /// Wakes the collectors whose chunks have responses. Returns when the agent exits.
+    /// Wakes the collectors when the responses to their chunks arrive. Returns when the agent
+    /// exits.
     fn receive(&self, channel: &Channel) {
         while let Ok((answer, _)) = channel.receive(Patience::ENDLESS) {
             let waiting = self.waiting.lock().remove(&(answer.subject as i32));
@@ -49,7 +50,7 @@ impl Outbox {
         self.channel.lock().send(frame, None, Patience::ENDLESS).is_ok()
     }
 
-    /// Sends a chunk, and waits until the agent has taken it.
+    /// Sends a chunk, and waits for the response. Returns whether the agent has taken the chunk.
     fn pass(&self, id: i32, bytes: &[u8], events: i64) -> bool {
         let (answer, taken) = sync_channel(1);
         self.waiting.lock().insert(id, answer);
@@ -59,7 +60,7 @@ impl Outbox {
     }
 }
 
-/// The receiver for a collector's chunks. It is dropped when the collector has stopped.
+/// The receiver for one collector's chunks. It is dropped when the collector has stopped.
 struct Receiver {
     id: i32,
     outbox: Arc<Outbox>,

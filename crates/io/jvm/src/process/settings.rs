@@ -1,4 +1,4 @@
-//! A child's settings.
+//! The options of a JVM in a separate process, and the settings that its child receives.
 
 use crate::memory::JvmMemory;
 use crate::options::JvmOptions;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// Default name of a process.
 pub const DEFAULT_PROCESS: &str = "default";
 
-/// Path of the running program, even if its file was replaced in the meantime, because both ends
-/// must come from the same build.
+/// Path of the running program. This path works even if the program's file has been replaced,
+/// because both ends must come from the same build.
 const PROGRAM: &str = "/proc/self/exe";
 
 /// Subcommand of the program that runs a child.
@@ -38,10 +38,10 @@ impl ProcessOptions {
         ProcessOptions { jvm, user: None, open_files: None, cgroup: None, command }
     }
 
-    /// Returns the maximum memory of the process and its connections.
+    /// Returns the maximum memory of the process, including its connections.
     pub fn memory(&self) -> JvmMemory {
         let memory = JvmMemory::of(&self.jvm);
-        // An answer exists twice: in the shared memory, and in a buffer.
+        // Each answer exists twice: in the shared memory, and in a buffer of the agent.
         JvmMemory { buffer_bytes: memory.buffer_bytes.saturating_mul(2), ..memory }
     }
 }

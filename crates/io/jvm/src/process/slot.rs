@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Number of children that may exit while a call runs alone in them, before the call fails.
+/// Number of children that may exit while a call runs alone in them. After that, the call fails.
 const ENDS_ALONE_MAX: u32 = 2;
 
-/// Number of children that may exit while they compile an operator or a collector, before the agent
-/// abandons it.
+/// Number of children that may exit while they compile an operator or a collector. After that, the
+/// agent abandons it.
 pub const ENDS_REGISTERING_MAX: u32 = 4;
 
 /// An operator in a separate process.
@@ -27,36 +27,36 @@ pub struct Slot {
     component: String,
     spec: Spec,
     place: Mutex<Place>,
-    /// Number of times that waiting calls were canceled.
+    /// Counts the calls to `let_go`, so that waiting calls notice the next one.
     let_go: AtomicU64,
 }
 
 /// The current registration of an operator.
 struct Place {
-    /// The child in which the operator was last registered, by its number in [`Life`].
+    /// Number of the child in which the operator was last registered; see [`Life`].
     life: u64,
     id: Result<i32, RegisterError>,
-    /// Time of the last registration or refusal.
+    /// Time of the last attempt to register the operator.
     tried: Instant,
     /// Number of children that exited while they compiled the operator.
     ends: u32,
 }
 
-/// A permit for a call that either shares the process with other calls, or has the process to
-/// itself, without collectors.
+/// A permit for a call: the call either shares the process with other calls, or has the process to
+/// itself, with no collector running.
 enum Turn<'a> {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'a, ()>),
 }
 
-/// The result of an attempt.
+/// The result of an attempt to call the operator.
 enum Tried {
     Done(Result<Answer, CallError>),
     /// The child has exited, but not because of the call.
     Again,
-    /// The child has exited during the call.
+    /// The child has exited during the call, possibly because of it.
     Ended,
-    /// The child currently rejects the operator.
+    /// The child does not accept the operator at present.
     Refused(RegisterError),
 }
 
@@ -64,7 +64,7 @@ enum Tried {
 enum NoId {
     /// The child has exited.
     Over,
-    /// The child currently rejects the operator.
+    /// The child does not accept the operator at present.
     Refused(RegisterError),
     /// The operator was abandoned after too many children exited while they compiled it.
     GivenUp(RegisterError),
@@ -95,10 +95,7 @@ impl Slot {
         self.process.state()
     }
 
-    /// Returns the operator's id in a child. Registers the operator there if necessary.
-    ///
-    /// # Errors
-    /// Returns the reason why the operator is not registered there.
+    /// Returns the operator's id in a child, after registering the operator there if necessary.
     fn id(&self, life: &Life) -> Result<i32, NoId> {
         let mut place = self.place.lock();
         if place.is_due_in(life) {
@@ -120,7 +117,7 @@ impl Slot {
                     let error = ControlError::Process(error.to_string());
                     return Err(NoId::Refused(error.into()));
                 }
-                // Another operator has made the child exit.
+                // Another operator has caused the child to exit.
                 Err(Broken::Unreachable) => return Err(NoId::Over),
                 Err(_) => {
                     place.ends += 1;
@@ -136,7 +133,7 @@ impl Slot {
         })
     }
 
-    /// Logs when a child rejects the operator, and when it no longer does.
+    /// Logs when a child rejects the operator, and when a child accepts it again.
     fn say(&self, before: &Result<i32, RegisterError>, now: &Result<i32, RegisterError>) {
         let component = &self.component;
         match (before, now) {
@@ -149,7 +146,7 @@ impl Slot {
         }
     }
 
-    /// Makes calls that wait for a child fail.
+    /// Makes calls fail that are waiting for a child.
     pub fn let_go(&self) {
         self.let_go.fetch_add(1, Ordering::Relaxed);
         self.state().wake();
@@ -158,7 +155,7 @@ impl Slot {
     /// Returns statistics about the operator in the running child.
     ///
     /// # Errors
-    /// Returns an error if no child is running, or it does not respond.
+    /// Returns an error if no child is running, or if the child does not respond.
     pub fn stats(&self) -> Result<Vec<u8>, CallError> {
         let life = self.state().current().ok_or_else(|| self.state().ended())?;
         let place = self.place.lock();
@@ -189,7 +186,8 @@ impl Slot {
                     return Err(CallError::Failed(error.to_string()));
                 }
                 Tried::Refused(_) => {
-                    // The call may take a long time, and collectors must not wait for it.
+                    // Release the hold, because the call may take a long time and collectors must
+                    // not wait for it.
                     hold = None;
                     std::thread::sleep(LOOK);
                 }
@@ -262,7 +260,7 @@ impl Slot {
         }
     }
 
-    /// Waits until the supervisor has noticed that a child exited.
+    /// Waits until the supervisor has noticed that a child has exited.
     fn over(&self, life: &Life) -> Tried {
         let begin = Instant::now();
         while !life.is_over() {
@@ -275,7 +273,7 @@ impl Slot {
         Tried::Again
     }
 
-    /// Decides whether a call is to blame for the exit of the child in which it ran.
+    /// Determines whether a call may be to blame for the exit of the child in which it ran.
     fn ended(&self, life: &Life) -> Tried {
         self.over(life);
         match life.killed() {
@@ -291,7 +289,8 @@ impl Component for Slot {
     }
 }
 
-/// Registers an operator in the first child that lives long enough, and returns its response.
+/// Registers an operator in the first child that lives long enough; returns the child and its
+/// response.
 fn register_first(state: &State, spec: &Spec) -> Result<(Arc<Life>, Vec<u8>), RegisterError> {
     for _ in 0..ENDS_REGISTERING_MAX {
         let life = state.first_life()?;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The specification of an operator or a collector as JSON, with the compiled code from the last
-/// child. With this code, the next child need not load the compiler for its scripts, which takes a
-/// second.
+/// child. With this code, the next child does not need to load the compiler for scripts, which
+/// takes a second.
 pub struct Spec(Mutex<Value>);
 
 /// The part of a response that is kept for the next registration.
@@ -30,12 +30,12 @@ impl Spec {
         Ok(Spec(Mutex::new(value)))
     }
 
-    /// Returns the payload of a registration.
+    /// Returns the payload of a registration request.
     pub fn payload(&self) -> Vec<u8> {
         self.0.lock().to_string().into_bytes()
     }
 
-    /// Keeps the compiled code in a response for the next registration.
+    /// Keeps the compiled code from a response for the next registration.
     pub fn keep(&self, answer: &[u8]) {
         let Ok(CompiledScripts { compiled }) = serde_json::from_slice(answer) else { return };
         let mut value = self.0.lock();

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Lifetime after which the next child starts without a pause.
+/// If a child lived at least this long, the next child starts without a pause.
 const LIVED: Duration = Duration::from_secs(60);
 
 /// Maximum time for a child to exit after its last use.
 pub const END_TIME: Duration = Duration::from_secs(3);
 
-/// Time between two attempts to register an operator that a child rejected. A missing jar may be
-/// back by then.
+/// Time between two attempts to register an operator that a child rejected. By then, for example, a
+/// missing jar may be back.
 pub const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 /// Number of consecutive starts that may fail before a component that waits for the first child is
@@ -33,14 +33,15 @@ const FAILED_STARTS_MAX: u64 = 1;
 
 /// An operator or a collector, which every child of a process runs.
 pub trait Component: Send + Sync {
-    /// Registers the component in a child unless it is registered there.
+    /// Registers the component in a child unless it is already registered there.
     fn settle(&self, life: &Arc<Life>);
 
-    /// Resumes calling a collector, after the last hold was removed.
+    /// Resumes calling a collector, after the last hold has been removed.
     fn resume(&self) {}
 }
 
-/// State that a process's operators and users share.
+/// State that is shared by a process's operators and users. The process runs as long as this state
+/// exists.
 pub struct Inner {
     state: Arc<State>,
 }
@@ -53,9 +54,10 @@ pub struct State {
     log_target: String,
     options: ProcessOptions,
     pool: Arc<Pool>,
-    /// Calls share the gate. A call whose child has exited locks it exclusively.
+    /// Calls share this lock. A call that must run alone, because a child exited during it, locks
+    /// it exclusively.
     pub gate: RwLock<()>,
-    /// Holds of calls that must run alone. A hold prevents collectors from being called.
+    /// Holds, with which calls that must run alone prevent collectors from being called.
     pub holds: Holds,
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -66,7 +68,7 @@ pub struct State {
 #[derive(Default)]
 struct Phase {
     life: Option<Arc<Life>>,
-    /// Reason why the last child exited or did not start.
+    /// Reason why the last child exited or failed to start.
     error: Option<Ended>,
     /// Number of failed starts plus the number of children that exited.
     failures: u64,
@@ -77,7 +79,7 @@ struct Phase {
 }
 
 impl Phase {
-    /// Returns whether too many starts have failed since the number of failures was `begun`.
+    /// Returns whether too many starts have failed since there were `begun` failures.
     fn gives_up_since(&self, begun: u64) -> bool {
         let is_killed = self.error.as_ref().is_some_and(|ended| ended.is_by_kill);
         let most = if is_killed { KILLED_STARTS_MAX } else { FAILED_STARTS_MAX };
@@ -90,7 +92,7 @@ impl Phase {
 pub struct ProcessState {
     /// Name of the process.
     pub name: String,
-    /// Process id, while the process runs.
+    /// Process id, while the process is running.
     pub pid: Option<u32>,
     /// Number of restarts.
     pub restarts: u64,
@@ -139,7 +141,7 @@ impl Drop for Inner {
         };
         self.state.changed.notify_all();
         let Some(life) = life else { return };
-        // Another thread waits for the exit. The supervisor reaps the child.
+        // Let another thread wait for the exit. The supervisor reaps the child.
         let ended = thread::Builder::new().name("jvm-end".to_owned());
         let other = Arc::clone(&life);
         if ended.spawn(move || other.end(END_TIME)).is_err() {
@@ -171,14 +173,15 @@ impl State {
         self.phase.lock().life.clone().filter(|life| !life.is_over())
     }
 
-    /// Returns the error for a call that has no child.
+    /// Returns the error for a call for which no child is running.
     pub fn ended(&self) -> CallError {
         let ended = self.phase.lock().error.as_ref().map(Ended::to_string);
         let reason = ended.map_or(String::new(), |reason| format!(": {reason}"));
         CallError::ProcessEnded(format!("process {} does not run{reason}", self.name))
     }
 
-    /// Waits for a child until `enough` returns true. Calls `enough` at regular intervals.
+    /// Waits for a child; returns `None` once `enough` returns true. Calls `enough` at regular
+    /// intervals.
     pub fn life(&self, enough: impl Fn() -> bool) -> Option<Arc<Life>> {
         self.wait_for_life(|_| enough())
     }
@@ -196,14 +199,14 @@ impl State {
         }
     }
 
-    /// Returns the child for a first registration. A start that is in progress may still succeed,
-    /// and so may the next one after a kill from outside. Afterward the reason for the failure is
-    /// known.
+    /// Returns the child for a first registration. Waits for a start that is in progress, and,
+    /// after a kill from outside, also for the next starts, because these may succeed. After that,
+    /// the reason for the failure is known.
     ///
     /// # Errors
     /// Returns the reason why no child is running.
     pub fn first_life(&self) -> Result<Arc<Life>, ControlError> {
-        // A child that ran and has exited in the meantime is not treated as a failed start.
+        // Do not count a child that was running and has exited in the meantime as a failed start.
         let begun = self.phase.lock().failures + 1;
         let gone = || ControlError::Process(self.ended().to_string());
         self.wait_for_life(|phase| phase.gives_up_since(begun)).ok_or_else(gone)
@@ -226,17 +229,18 @@ impl State {
         Hold(self)
     }
 
-    /// Registers and calls all collectors in a child that are not registered there yet.
+    /// Registers all collectors in a child, and starts calling them, unless this has already been
+    /// done.
     fn settle_collectors(&self, life: &Arc<Life>) {
         used(&self.collectors).iter().for_each(|collector| collector.settle(life));
     }
 
-    /// Wakes the threads that wait for a child.
+    /// Wakes the threads that are waiting for a child.
     pub fn wake(&self) {
         self.changed.notify_all();
     }
 
-    /// Waits for the first successful start, or for the reason why it fails.
+    /// Waits for the first successful start; returns the reason if the start fails.
     fn first(&self) -> Result<(), String> {
         match self.wait_for_life(|phase| phase.gives_up_since(0)) {
             Some(_) => Ok(()),
@@ -260,7 +264,7 @@ impl State {
                     ended
                 }
                 Err(ended) => {
-                    // The reason rarely disappears immediately.
+                    // Increase the pause at once, because the reason rarely disappears quickly.
                     short_lives = (short_lives + 1).max(2);
                     log::error!(target: &self.log_target, "jvm process {} did not start: {ended}", self.name);
                     ended
@@ -274,8 +278,8 @@ impl State {
         }
     }
 
-    /// Publishes a child to callers until it exits, and returns how it exited. No child has run
-    /// since `down`.
+    /// Makes a child available to callers until it exits; returns how it exited. No child has been
+    /// running since `down`.
     fn live(&self, life: Arc<Life>, down: Instant) -> Ended {
         let is_restart = life.number > 1;
         used(&self.operators).iter().for_each(|operator| operator.settle(&life));
@@ -310,7 +314,7 @@ impl State {
         ended
     }
 
-    /// Waits for `time`, and returns whether the process is still used.
+    /// Waits for `time`; returns whether the process is still used.
     fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut phase = self.phase.lock();
@@ -321,7 +325,7 @@ impl State {
     }
 }
 
-/// Prevents collectors from being called. The calls resume after the last hold is dropped.
+/// Prevents collectors from being called. They are called again after the last hold is dropped.
 pub struct Hold<'a>(&'a State);
 
 impl Drop for Hold<'_> {

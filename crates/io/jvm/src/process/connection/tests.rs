@@ -23,7 +23,7 @@ struct Fakery {
 }
 
 impl Fake {
-    /// Receives a request; attaches memory.
+    /// Receives a request, and attaches memory if the request asks for that.
     fn receive(&mut self) -> Option<Frame> {
         loop {
             let (request, file) = self.channel.receive(Patience::ENDLESS).ok()?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Leaves every chunk unacknowledged until the test responds.
+/// A queue that leaves every chunk unacknowledged until the test responds.
 struct Queue {
     offers: parking_lot::Mutex<std::sync::mpsc::Sender<(usize, Taken)>>,
     refused: Mutex<Vec<(u64, String)>>,
@@ -22,7 +22,7 @@ impl Deliver for Queue {
     }
 }
 
-/// A child that sends data determined by the test. Its collector has number 3.
+/// A child that sends data determined by the test. The id of its collector is 3.
 struct Fake {
     child: Channel,
     body: Arc<Body>,
