@@ -1,5 +1,5 @@
 //! HTTP client authentication: basic, bearer, API key, or a custom header. Secrets come from
-//! options or files and never appear in messages, because the process masks them.
+//! options or files. They never appear in messages, because the process masks them.
 
 use crate::stamp::Stamp;
 use millstream_model::OptionError;
@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum size of a secret file in bytes. A longer file is not a secret.
+/// Maximum size of a secret file in bytes. Reading a longer file is an error.
 const SECRET_BYTES_MAX: usize = 64 * 1024;
 
 /// Authentication method, with its credentials.
@@ -74,8 +74,8 @@ impl fmt::Debug for AuthOptions {
 }
 
 impl AuthOptions {
-    /// Returns the invalid options, as (JSON pointer relative to `auth`, "what is wrong; what to
-    /// use instead").
+    /// Returns an error for each invalid option. The JSON pointers are relative to `auth`, and each
+    /// message says what is wrong and what to use instead.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         let (key, text, file) = match self {
@@ -118,7 +118,8 @@ impl AuthOptions {
         errors
     }
 
-    /// Returns the secret's file, if any, with its JSON pointer relative to `auth`.
+    /// Returns the file that contains the secret, if there is one, with its JSON pointer relative
+    /// to `auth`.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
         let (pointer, file) = match self {
             AuthOptions::Basic { password_file, .. } => ("/password_file", password_file),
@@ -129,7 +130,7 @@ impl AuthOptions {
         file.iter().map(|path| (pointer.to_owned(), path.clone())).collect()
     }
 
-    /// Builds the authentication without reading any file yet.
+    /// Builds the authentication method. Does not read any file yet.
     pub fn build(self) -> Auth {
         match self {
             AuthOptions::Basic { user, password, password_file } => {
@@ -148,7 +149,7 @@ impl AuthOptions {
     }
 }
 
-/// Returns the reason why the name is invalid for a header that carries a secret.
+/// Returns the reason why a header with this name cannot carry a secret; `None` if it can.
 fn name_error(name: &str) -> Option<String> {
     if !is_header_name(name) {
         return Some(format!("{name:?} is not a header name; use, for example, X-Api-Key"));
@@ -157,7 +158,8 @@ fn name_error(name: &str) -> Option<String> {
     is_reserved_header(name).then(text)
 }
 
-/// Returns true for headers that requests set themselves. Names are compared case-insensitively.
+/// Returns whether this is a header that requests set themselves. Names are compared
+/// case-insensitively.
 pub fn is_reserved_header(name: &str) -> bool {
     const RESERVED: [&str; 6] = [
         "host",
@@ -242,8 +244,8 @@ pub struct SecretError {
     pub what: String,
 }
 
-/// A string that is never displayed: a literal, or the content of a file that is reread when it
-/// changes.
+/// A string that is never displayed. The string is either a literal, or the content of a file that
+/// is reread when it changes.
 #[derive(Clone)]
 pub struct Secret(Arc<SecretSource>);
 
@@ -265,7 +267,7 @@ impl Secret {
         Secret(Arc::new(SecretSource::Literal(text.into())))
     }
 
-    /// Creates a secret that is stored in the file at `path`. Its trailing newline is ignored.
+    /// Creates a secret that is read from the file at `path`. A trailing newline is ignored.
     pub fn file(path: PathBuf) -> Secret {
         Secret(Arc::new(SecretSource::File(path, Mutex::default())))
     }
@@ -305,7 +307,7 @@ impl Secret {
 
 fn read_secret(path: &Path) -> io::Result<String> {
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-    // A pipe or a device could block the reader forever.
+    // Reading a pipe or a device could block forever.
     if !path.metadata()?.is_file() {
         return Err(invalid("is not a regular file; put the secret in a regular file"));
     }
@@ -324,7 +326,7 @@ fn read_secret(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Returns whether a header may have this value.
+/// Returns whether a header may have this text as its value.
 fn is_header_value(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != 0x7f)
 }

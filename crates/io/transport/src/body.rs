@@ -1,4 +1,5 @@
-//! A request body made of several buffers, which are sent one after another without being joined.
+//! A request body made of several buffers, which are sent one after another without being copied
+//! into one.
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};

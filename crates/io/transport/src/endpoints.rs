@@ -4,7 +4,7 @@ use millstream_model::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Denominator of the jitter added to a requested pause: up to a third of it.
+/// Divisor for the jitter added to a requested pause: the jitter is up to a third of the pause.
 const JITTER_DIVISOR: u32 = 3;
 
 /// The pause after an endpoint fails, during which it is skipped.
@@ -12,16 +12,15 @@ const JITTER_DIVISOR: u32 = 3;
 pub enum Pause {
     /// The endpoint's exponential backoff.
     Backoff,
-    /// The delay that the endpoint asked for, plus up to a third of jitter, so that clients told to
-    /// wait equally long do not retry together. Never less than the backoff, because the endpoint
-    /// may ask for zero.
+    /// The delay that the endpoint asked for, plus jitter of up to a third, so that clients that
+    /// were asked to wait equally long do not all retry at once. The pause is never shorter than
+    /// the backoff, because the endpoint may ask for a delay of zero.
     Requested(Duration),
     /// Exactly this duration.
     Fixed(Duration),
 }
 
-/// The health of the endpoints, and the next one to use. Deterministic, given the times that are
-/// passed in.
+/// The health of the endpoints, and the next one to use. The choices depend only on the arguments.
 pub struct Endpoints {
     health: Vec<Health>,
     next: usize,
@@ -37,8 +36,8 @@ struct Health {
 }
 
 impl Endpoints {
-    /// Creates `count` healthy endpoints, at least one. The first choice is `first`, modulo their
-    /// number, so that lanes that start at different endpoints spread the load.
+    /// Creates `count` healthy endpoints, but at least one. The first choice is the endpoint
+    /// `first` modulo `count`; lanes pass different values, so that the load is spread.
     pub fn new(count: usize, first: usize) -> Endpoints {
         let count = count.max(1);
         Endpoints { health: vec![Health::default(); count], next: first % count }
@@ -48,7 +47,7 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// Returns the time at which the first endpoint may be tried again, if no endpoint is healthy.
+    /// If no endpoint is healthy, returns the earliest time at which one may be retried.
     pub fn choose(&mut self, now: Instant) -> Result<usize, Instant> {
         let count = self.health.len();
         let is_healthy = |index: &usize| self.health[*index].until.is_none_or(|until| until <= now);
@@ -59,7 +58,7 @@ impl Endpoints {
         Err(self.next_at(now))
     }
 
-    /// Returns the time at which the next endpoint may be used, which is `now` if one is healthy.
+    /// Returns the earliest time at which an endpoint may be used: `now` if one is healthy.
     pub fn next_at(&self, now: Instant) -> Instant {
         self.health.iter().map(|health| health.until.unwrap_or(now).max(now)).min().unwrap_or(now)
     }
@@ -69,7 +68,7 @@ impl Endpoints {
         self.health[index] = Health::default();
     }
 
-    /// Marks an endpoint as failed, so that it is skipped during a pause. `random` determines the
+    /// Marks an endpoint as failed, so that it is skipped for a while. `random` determines the
     /// jitter.
     pub fn mark_failed(&mut self, index: usize, pause: Pause, random: u32, now: Instant) {
         let health = &mut self.health[index];
@@ -86,8 +85,8 @@ impl Endpoints {
         health.until = Some(now + pause);
     }
 
-    /// Makes all endpoints available at once, and resets their backoff, except endpoints that
-    /// requested their pause.
+    /// Makes all endpoints available immediately and resets their backoff, except for endpoints
+    /// that requested their pause.
     pub fn end_pauses(&mut self) {
         let ended = self.health.iter_mut().filter(|health| !health.is_requested);
         ended.for_each(|health| *health = Health::default());
@@ -162,7 +161,7 @@ mod tests {
             one.next_at(now) - now
         };
         assert_eq!([pause(30 * S, 0), pause(30 * S, u32::MAX)], [30 * S, 40 * S]);
-        // The previous pauses were 25 and 100 ms.
+        // The previous backoffs were 25 and 100 ms.
         let none: Vec<_> = (0..3).map(|_| pause(Duration::ZERO, u32::MAX)).collect();
         assert_eq!(none, [125, 250, 500].map(Duration::from_millis), "no hot loop");
     }

@@ -23,16 +23,16 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Maximum bytes of a response body to keep, which is enough for any error message. Without a
-/// [`BodyReader`], a connection with a longer body is closed.
+/// Maximum bytes of a response body that are kept, which is enough for any error message. If there
+/// is no [`BodyReader`] and the body is longer, the connection is closed.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum time for receiving the response body after the head, without a [`BodyReader`]. The time
-/// is short because only the status matters.
+/// Maximum time for receiving the response body after the head if there is no [`BodyReader`]. The
+/// time is short because only the status matters.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum time for a kept connection to become ready. A response may arrive before the request has
-/// been sent completely, and a server that has responded may never read the rest.
+/// Maximum time for a kept connection to become ready. A server may respond before it has received
+/// the whole request, and may then never read the remaining bytes.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Advice on how to connect without TLS, for errors.
@@ -45,7 +45,8 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Timeout for the name lookup, the TCP connect and the TLS handshake together.
     pub connect_timeout: Duration,
-    /// TLS for `https`, queried on each connect so that renewed certificates take effect.
+    /// TLS for `https` targets. The configuration is queried for each connection, so that renewed
+    /// certificates take effect.
     pub tls: Arc<Tls>,
     /// Proxy options.
     pub proxy: ProxyOptions,
@@ -77,11 +78,11 @@ pub struct Response {
 
 /// Receives a response body piece by piece, so that the body may have any length.
 pub trait BodyReader: Send {
-    /// Takes the next bytes. Returns whether the reader accepts more.
+    /// Takes the next bytes. Returns whether the reader wants more.
     fn read(&mut self, bytes: &[u8]) -> bool;
 }
 
-/// The error of a request without a response. The endpoint may have processed the request
+/// The error of a request that got no response. The endpoint may have processed the request
 /// nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -89,7 +90,7 @@ pub struct SendError {
     /// Short name of the error kind: one of [`ConnectError::kind`], `timeout`, `broken`,
     /// `proxy_authentication`, `authorization`.
     pub kind: &'static str,
-    /// The cause, without the endpoint.
+    /// The cause of the error. The message does not name the endpoint.
     pub message: String,
 }
 
@@ -105,7 +106,7 @@ impl From<ConnectError> for SendError {
     }
 }
 
-/// Sends requests to one endpoint, one at a time.
+/// Sends requests to one endpoint, one request at a time.
 pub struct Client {
     target: Arc<Target>,
     options: ClientOptions,
@@ -114,7 +115,7 @@ pub struct Client {
     connection: Option<Connection>,
 }
 
-/// An open connection, closed on drop.
+/// An open connection, which is closed when it is dropped.
 struct Connection {
     requests: SendRequest<Chunks>,
     driver: JoinHandle<()>,
@@ -151,8 +152,8 @@ impl Client {
         self.send_and_read(outgoing, None).await
     }
 
-    /// Sends a request like [`Client::send`], and passes the whole response body to the `reader`,
-    /// until the request times out.
+    /// Sends a request like [`Client::send`], and passes the response body to the `reader` until
+    /// the body ends or the request times out.
     ///
     /// # Errors
     ///
@@ -172,8 +173,8 @@ impl Client {
         Ok(response)
     }
 
-    /// Sends a request, over a new connection if the kept one fails; returns the head of the
-    /// response.
+    /// Sends a request, over a new connection if the kept one fails. Returns the connection and the
+    /// head of the response.
     async fn exchange(
         &mut self,
         outgoing: &Outgoing,
@@ -213,7 +214,8 @@ impl Client {
         }
     }
 
-    /// Returns the proxy that forwards requests to a target without TLS.
+    /// Returns the proxy to which requests for a target without TLS are sent; `None` if there is no
+    /// proxy, or the target uses TLS.
     fn forwarder(&self) -> Option<&Proxy> {
         self.proxy.as_ref().ok()?.as_deref().filter(|_| !self.target.tls)
     }
@@ -225,8 +227,8 @@ impl Client {
         }
     }
 
-    /// Explains a connection error. With TLS 1.3, a rejected client certificate shows only when the
-    /// response is read.
+    /// Explains a connection error. With TLS 1.3, the rejection of a client certificate is noticed
+    /// only when the response is read.
     fn broken(&self, error: &hyper::Error) -> SendError {
         let mut io_errors =
             causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
@@ -274,8 +276,8 @@ impl Client {
 
     async fn dial(&self) -> Result<RecordedStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        // Each request detects a dead endpoint through its own, shorter timeout. The kernel's
-        // timeout covers idle connections.
+        // Each request detects a dead endpoint through its own, shorter timeout. The timeout that
+        // is passed to the kernel here is for idle connections.
         tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }
 }
@@ -285,12 +287,13 @@ where
     TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (requests, connection) = http1::handshake(stream).await.map_err(|error| broken(&error))?;
-    // A connection error surfaces in the request that hits it.
+    // A connection error is reported by the request that encounters it.
     let driver = tokio::spawn(async move { drop(connection.await) });
     Ok(Connection { requests, driver })
 }
 
-/// Reads a response body, and passes it to the `reader`.
+/// Reads a response body. Passes it to the `reader` if there is one, and otherwise keeps its
+/// beginning.
 async fn read(
     response: hyper::Response<Incoming>,
     mut reader: Option<&mut dyn BodyReader>,
@@ -318,7 +321,7 @@ async fn read(
         }
         is_complete = true;
     };
-    // Even if its body is incomplete, a response has a status.
+    // Ignore timeouts, because a response with an incomplete body still has a status.
     let _ = timeout_at(limit, reading).await;
     let (status, headers) = (head.status.as_u16(), head.headers);
     Response { status, headers, body: body.freeze(), is_complete }
@@ -336,7 +339,7 @@ fn broken(error: &hyper::Error) -> SendError {
     SendError::new("broken", message)
 }
 
-/// Returns the causes of an error, the nearest first.
+/// Returns the causes of an error, starting with the direct cause.
 fn causes(error: &hyper::Error) -> Vec<&(dyn Error + 'static)> {
     let (mut found, mut next) = (Vec::new(), error.source());
     while let Some(cause) = next {

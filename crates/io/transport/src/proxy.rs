@@ -18,7 +18,8 @@ use std::sync::{Arc, LazyLock};
 pub struct Proxy {
     /// Address of the proxy.
     pub target: Target,
-    /// Value of the `Proxy-Authorization` header, which is secret.
+    /// Value of the `Proxy-Authorization` header, which is a secret; `None` if the proxy needs no
+    /// login.
     pub login: Option<HeaderValue>,
     /// Name of the option or variable that contains the address.
     pub named_by: &'static str,
@@ -63,7 +64,7 @@ impl Proxy {
     }
 }
 
-/// Returns the header for a user and a password, which are percent-encoded as in a URL.
+/// Returns the header value for a user and a password, which are percent-encoded as in a URL.
 fn basic(login: &str) -> HeaderValue {
     let decoded = |text: &str| secrets::percent_decoded(text).unwrap_or(text.to_owned());
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
@@ -89,10 +90,7 @@ pub enum ProxyChoice {
 }
 
 impl ProxyChoice {
-    /// Parses the `proxy` option: an address, or `none`.
-    ///
-    /// # Errors
-    /// Returns an error if the option is neither. The message does not contain the option.
+    /// Parses the `proxy` option: an address, `none`, or no value.
     pub fn parse(option: Option<&str>) -> Result<ProxyChoice, String> {
         match option {
             None => Ok(ProxyChoice::Environment),
@@ -129,23 +127,23 @@ pub struct ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// Creates proxy options. Proxies are trusted if an authority in `ca_file` has signed their
-    /// certificate; the default is the system's authorities.
+    /// Creates proxy options. A proxy is trusted if an authority in `ca_file` has signed its
+    /// certificate. The default authorities are those of the system.
     pub fn new(choice: ProxyChoice, ca_file: Option<PathBuf>) -> ProxyOptions {
         let tls = Tls::new(TlsFiles { ca_file, ..TlsFiles::default() });
         ProxyOptions { choice, tls: Arc::new(tls) }
     }
 }
 
-/// The proxy settings from environment variables.
+/// The proxy settings in the environment variables.
 struct Environment {
     http: Variable,
     https: Variable,
     exceptions: Result<Exceptions, String>,
 }
 
-/// A proxy; [`None`] if no variable contains one. The error is the reason why the variable is
-/// unusable.
+/// The proxy in a variable; [`None`] if the variable is not set. The error is the reason why the
+/// variable is unusable.
 type Variable = Result<Option<Arc<Proxy>>, String>;
 
 impl Environment {
@@ -178,7 +176,7 @@ impl Environment {
     }
 }
 
-/// Returns whether a host is a loopback address or name, which proxies cannot reach.
+/// Returns whether a host is a loopback address or name, which a proxy cannot reach.
 fn is_loopback(host: &str) -> bool {
     let is_address = |address: IpAddr| address.to_canonical().is_loopback();
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_address)

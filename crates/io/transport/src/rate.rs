@@ -3,14 +3,15 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A rate limiter. Deterministic, given the times that are passed in.
+/// A rate limiter, which depends only on the times that are passed in.
 pub struct Rate {
     gap: Duration,
     next: Option<Instant>,
 }
 
 impl Rate {
-    /// Allows `per_second` requests per second, which must be positive; `None` disables the limit.
+    /// Creates a limiter for `per_second` requests per second, which must be positive. `None`
+    /// disables the limit.
     pub fn new(per_second: Option<f64>) -> Rate {
         let gap = per_second.and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
         Rate { gap: gap.unwrap_or_default(), next: None }

@@ -2,15 +2,15 @@
 //!
 //! A server that rejects a large request may respond and close before it has read the whole
 //! request; its kernel then resets the connection. The response is in the local receive buffer, but
-//! the next write fails, and a client that stops at this error never sees the reason.
+//! the next write fails, so a client that stops at this error never sees the response.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose writes stay pending once the peer has closed it. Reads return the buffered data,
-/// and then the write error.
+/// A stream whose writes stay pending once the peer has closed it. Reads first return the buffered
+/// data, and then the write error.
 pub struct ReadAfterClose<S> {
     stream: S,
     /// The error of the first failed write.
@@ -19,7 +19,7 @@ pub struct ReadAfterClose<S> {
 }
 
 impl<S> ReadAfterClose<S> {
-    /// Wraps a stream. The same task must read and write.
+    /// Wraps a stream. The same task must perform its reads and writes.
     pub fn new(stream: S) -> ReadAfterClose<S> {
         ReadAfterClose { stream, closed: None, is_closed: false }
     }
@@ -30,8 +30,8 @@ impl<S> ReadAfterClose<S> {
             Poll::Ready(Err(error))
                 if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset) =>
             {
-                // A read will wake the task, because at least the end of the stream is still to
-                // come.
+                // A read will wake the task, because at least the end of the stream has not been
+                // read yet.
                 (self.closed, self.is_closed) = (Some(error), true);
                 Poll::Pending
             }

@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A TCP connection that records its reads and writes. Each successful system call is one event
-/// with the number of bytes returned, which is 0 at the end of the stream. If TLS is in use, these
-/// are encrypted bytes. A call that would block is not recorded.
+/// with the number of bytes returned, which is 0 at the end of the stream. With TLS, the events
+/// count encrypted bytes. A call that would block is not recorded.
 pub struct RecordedStream {
     stream: TcpStream,
     peer: Subject,
@@ -36,7 +36,7 @@ impl RecordedStream {
     }
 }
 
-/// Records a read of 0 bytes for a connection that this side closes, so that a recording
+/// Records a read of 0 bytes when this side closes the connection, so that a recording
 /// distinguishes open connections from closed ones.
 impl Drop for RecordedStream {
     fn drop(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Maximum wait that an endpoint can request. The endpoint is tried again after this time.
+/// Maximum time that an endpoint can ask clients to wait. Longer requests are reduced to this time.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
 /// Parses a header value, which is a number of seconds or an HTTP date. Returns `None` for any

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Maximum time between two changes to a file that leave the same timestamp. Kernel timestamps have
-/// a granularity of up to 10 ms, and network file systems have a granularity of whole seconds.
+/// Two changes to a file within this time may leave the same timestamp. Kernel timestamps have a
+/// granularity of up to 10 ms, and network file systems have a granularity of whole seconds.
 const TIMESTAMP_STEP: Duration = Duration::from_secs(2);
 
 /// Identifies one state of a file.
@@ -20,8 +20,8 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of the file at `path`, following links. Call it before reading the file.
-    /// [`None`] means that the file changed too recently and must be reread next time.
+    /// Returns the stamp of the file at `path`, following links. Call this function before reading
+    /// the file. [`None`] means that the file changed so recently that it must be reread next time.
     pub fn of(path: &Path) -> io::Result<Option<Stamp>> {
         let metadata = path.metadata()?;
         let stamp = Stamp {

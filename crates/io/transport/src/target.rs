@@ -33,7 +33,7 @@ impl Target {
     /// and a password, which would be visible in messages.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let error = |text: &str| Err(TargetError(text.to_owned()));
-        // The error does not show the text, because it may contain a password.
+        // The error must not show the text, because the text may contain a password.
         let Ok(uri) = text.parse::<Uri>() else {
             return error("is not a URI; use, for example, http://host:8080/path");
         };
@@ -58,7 +58,8 @@ impl Target {
     }
 }
 
-/// Returns the path and query. A request line needs a path even if the URI has none.
+/// Returns the path and the query. The result has a path even if the URI has none, because a
+/// request line needs one.
 fn path(uri: &Uri) -> String {
     let slash = if uri.path_and_query().is_some_and(|all| all.as_str().starts_with('?')) {
         "/"

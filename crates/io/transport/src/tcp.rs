@@ -74,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The error of a failed connect. The message omits the address, which the caller adds.
+/// The error of a failed connection attempt. The message omits the address, which the caller adds.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name does not resolve to an address.
@@ -120,7 +120,7 @@ pub struct Connection {
 
 /// Counts a connection's bytes on the wire.
 pub struct Meter {
-    /// A second handle to the socket, because TLS owns the first one.
+    /// A second handle to the socket, because the TLS stream owns the first one.
     socket: OwnedFd,
     written: Arc<AtomicU64>,
 }
@@ -131,20 +131,21 @@ impl Meter {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Returns how many of these bytes the peer's kernel has acknowledged. The peer's program may
-    /// not have read them yet.
+    /// Returns how many of the written bytes the peer's kernel has acknowledged. The peer's program
+    /// may not have read them yet.
     ///
     /// # Errors
     /// Returns an error if the system does not report the number.
     pub fn acknowledged(&self) -> io::Result<u64> {
-        // In this order, a concurrent write makes the result too small, never too large.
+        // Because of this order, a concurrent write can only make the result too small, never too
+        // large.
         let written = self.written();
         Ok(written.saturating_sub(sys::unacknowledged(self.socket.as_fd())?))
     }
 }
 
-/// Connects to `address`, and resolves its name each time. `within` is the timeout for the whole
-/// connect, including TLS. `silence` is the maximum time for which sent bytes may stay
+/// Resolves the name of `address` and connects to it. `within` is the timeout for the whole
+/// attempt, including TLS. `silence` is the maximum time for which sent bytes may stay
 /// unacknowledged before the peer is treated as dead.
 ///
 /// # Errors
@@ -184,7 +185,7 @@ pub(crate) async fn dial(
     silence: Duration,
 ) -> Result<RecordedStream, ConnectError> {
     let found: Vec<_> = lookup_host(host).await.map_err(ConnectError::Resolve)?.collect();
-    // An address that swallows packets must leave time for the other addresses.
+    // If an address does not respond at all, there must be time left for the remaining addresses.
     let share = within / u32::try_from(found.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address").into();
     for peer in found {
@@ -200,9 +201,9 @@ pub(crate) async fn dial(
     Err(last)
 }
 
-/// Makes the kernel fail the connection if the peer is dead, or acknowledges nothing for longer
-/// than `silence`, at most 24.8 days. If the kernel rejects an option, this is logged at debug
-/// level, because the connection works without it.
+/// Makes the kernel fail the connection if the peer is dead, or if it acknowledges nothing for
+/// longer than `silence`, which is capped at 24.8 days. If the kernel rejects an option, the error
+/// is only logged at debug level, because the connection works without the option.
 pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     let silence_ms =
         u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(USER_TIMEOUT_MS_MAX);
@@ -224,8 +225,8 @@ pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     }
 }
 
-/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread. Errors
-/// include `without_tls`, the advice on how to connect without TLS.
+/// Starts TLS with `host` over a stream. Reads the configured files on a blocking thread. Error
+/// messages include `without_tls`, which is advice on how to connect without TLS.
 ///
 /// # Errors
 /// Returns any [`ConnectError`] that concerns TLS.

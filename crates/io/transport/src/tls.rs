@@ -110,7 +110,7 @@ impl TlsFiles {
     }
 }
 
-/// The reason why TLS is unusable. Each message names the file and says what to do.
+/// The reason why TLS cannot be used. Each message names the file and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is unreadable.
@@ -190,7 +190,7 @@ fn client_certificate_error(error: rustls::Error, cert: &Path, key: &Path) -> Tl
     TlsError::Content { option: "key_file", path: key.to_owned(), what }
 }
 
-/// Returns the trusted certificates.
+/// Returns the trusted certificates: those in `ca_file`, or the system's authorities.
 fn trusted(files: &TlsFiles) -> Result<Trusted, TlsError> {
     let mut authorities = RootCertStore::empty();
     let Some(path) = &files.ca_file else {
@@ -214,7 +214,7 @@ fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read { option, path: path.to_owned(), error })
 }
 
-/// Returns the certificates in a PEM file, at least one.
+/// Returns the certificates in a PEM file. There is at least one.
 fn certificates(
     option: &'static str,
     path: &Path,
@@ -248,7 +248,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// TLS for one component's connections. Its files are reread when they change.
+/// TLS for the connections of one component. The files are reread when they change.
 pub struct Tls {
     files: TlsFiles,
     state: Mutex<State>,
@@ -257,9 +257,10 @@ pub struct Tls {
 #[derive(Default)]
 struct State {
     config: Option<Arc<ClientConfig>>,
-    /// The stamps of the files from which `config` was built; [`None`] if it must be rebuilt.
+    /// The stamps of the files from which `config` was built; [`None`] if the configuration must be
+    /// rebuilt.
     stamps: Option<Vec<Stamp>>,
-    /// The last logged warning about unusable files.
+    /// The last warning about unusable files that was logged.
     warned: Option<String>,
 }
 
@@ -270,11 +271,11 @@ impl Tls {
     }
 
     /// Returns the configuration for the next connection. Reads changed files, which may block on
-    /// disk. If the files have become unusable, for example in the middle of a replacement, the
+    /// disk. If the files have become unusable, for example while they are being replaced, the
     /// previous configuration stays in use and a warning is logged.
     ///
     /// # Errors
-    /// Returns the errors of [`client_config`], until it has succeeded once.
+    /// Returns the errors of [`client_config`] until that function has succeeded once.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let mut state = self.state.lock();
         let stamps = self.stamps();
@@ -326,10 +327,10 @@ impl Tls {
         }
     }
 
-    /// Returns the server name to request from `host`.
+    /// Returns the server name for connections to `host`: the configured name, or otherwise `host`.
     ///
     /// # Errors
-    /// Returns an error if `host` is neither a host name nor an IP address.
+    /// Returns an error if the name is neither a host name nor an IP address.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         let name = self.files.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).map_err(|_| {
@@ -337,8 +338,8 @@ impl Tls {
         })
     }
 
-    /// Explains a failed connection to `host` if TLS is the cause. `without_tls` says how to
-    /// connect without TLS.
+    /// Explains why a connection to `host` failed; `None` if TLS is not the cause. `without_tls`
+    /// says how to connect without TLS.
     pub fn explain(&self, error: &io::Error, host: &str, without_tls: &str) -> Option<String> {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(explain::explain(

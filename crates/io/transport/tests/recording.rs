@@ -19,17 +19,17 @@ use tokio::sync::oneshot::{Receiver, channel};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Number of bytes, more than the buffers of a socket can store.
+/// Number of bytes to send, more than the buffers of a socket can store.
 const BYTES: usize = 8 << 20;
 
-/// Number of bytes that a connection to a proxy has transferred in each direction.
+/// Number of bytes that a proxy has forwarded in each direction.
 struct Carried {
     sent: u64,
     received: u64,
 }
 
-/// Starts a proxy for one connection to this port. Returns the proxy's port, and, once the
-/// connection is closed, the transferred bytes.
+/// Starts a proxy that forwards one connection to this port. Returns the proxy's port, and a
+/// receiver for the numbers of forwarded bytes, which arrive once the connection is closed.
 async fn proxy(to: u16) -> (u16, Receiver<Carried>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -44,7 +44,7 @@ async fn proxy(to: u16) -> (u16, Receiver<Carried>) {
     (port, carried)
 }
 
-/// Forwards bytes until there are no more, and returns their number.
+/// Forwards bytes until there are no more; returns how many there were.
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> u64 {
     let bytes = copy(&mut from, &mut to).await.unwrap();
     // The other end may have closed the connection.
@@ -52,7 +52,7 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin)
     bytes
 }
 
-/// Echoes all bytes.
+/// Returns all bytes to the sender.
 async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin) {
     let (mut reader, mut writer) = split(stream);
     copy(&mut reader, &mut writer).await.unwrap();

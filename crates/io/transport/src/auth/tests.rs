@@ -109,7 +109,7 @@ fn unknown_keys_are_rejected() {
 fn a_file_that_is_too_long_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
-    // A file with one line of a terabyte, which takes no block on disk.
+    // A file that contains a single line of a terabyte, but occupies no disk blocks.
     std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
     let error = Secret::file(path).text().unwrap_err().to_string();
     assert!(error.contains("longer than 64 KiB"), "{error}");

@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server does with the next request on a connection.
+/// The server's reaction to the next request on a connection.
 #[derive(Clone)]
 enum Do {
     /// Responds with these bytes.
@@ -123,7 +123,7 @@ async fn requests_share_one_connection() {
     }
 }
 
-/// The scheme of the address selects TLS, not an option `tls`.
+/// The address's scheme selects TLS; there is no `tls` option for that.
 #[tokio::test]
 async fn an_endpoint_without_tls_is_recognized() {
     let bad_request = b"HTTP/1.1 400 Bad Request\r\n\r\n";

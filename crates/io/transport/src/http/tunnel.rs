@@ -11,8 +11,8 @@ use hyper::header::{HOST, PROXY_AUTHORIZATION, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 
-/// Connects to a proxy, and through it to a target with TLS. Returns the tunnel, in which TLS has
-/// not started yet.
+/// Connects to a target with TLS through a proxy. Returns the tunnel, in which the TLS handshake
+/// with the target has not started yet.
 pub async fn connect(
     proxy: &Proxy,
     target: &Target,
@@ -50,7 +50,7 @@ async fn tunnel(
     };
     let handshake = http1::handshake::<_, Chunks>(TokioIo::new(stream)).await;
     let (mut requests, connection) = handshake.map_err(|error| broken(&error))?;
-    // The task ends when the tunnel is established, or with the connection.
+    // The task ends when the tunnel is established, or when the connection ends.
     tokio::spawn(async move { drop(connection.with_upgrades().await) });
     let request = request(proxy, target).map_err(|error| broken(&error))?;
     let response = requests.send_request(request).await.map_err(|error| {

@@ -39,7 +39,7 @@ impl Exceptions {
         entries.map(exception).collect::<Result<_, _>>().map(Exceptions)
     }
 
-    /// Returns whether an entry matches the target. Names are not resolved.
+    /// Returns whether an entry matches the target. Host names are not resolved.
     pub fn has(&self, target: &Target) -> bool {
         let host = target.host.trim_end_matches('.').to_ascii_lowercase();
         let address = host.parse::<IpAddr>().ok().map(|address| address.to_canonical());
@@ -68,7 +68,7 @@ impl Hosts {
     }
 }
 
-/// Returns whether an address is IPv4 or IPv6, and the first bits of the address.
+/// Returns whether an address is an IPv4 address, and the first `bits` bits of the address.
 fn prefix(address: IpAddr, bits: u8) -> (bool, u128) {
     let (number, width): (u128, u8) = match address {
         IpAddr::V4(address) => (address.to_bits().into(), 32),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns the proxy for a target with these variables.
+/// Returns the proxy for a target, given these environment variables.
 fn of(variables: &[(&str, &str)], uri: &str) -> Result<Option<String>, String> {
     let lookup = |name: &str| {
         let found = variables.iter().find(|(variable, _)| *variable == name);

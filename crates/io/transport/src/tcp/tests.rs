@@ -35,7 +35,7 @@ async fn the_meter_counts_acknowledged_bytes() {
     }
 }
 
-/// Without this, a reset would turn lost bytes into acknowledged ones.
+/// Otherwise, bytes that a reset has lost would count as acknowledged.
 #[tokio::test]
 async fn unacknowledged_bytes_stay_so_after_a_reset() {
     let (listener, address) = listen().await;

@@ -9,7 +9,8 @@ use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// Explains a connection error with `host`. `without_tls` says how to connect without TLS.
+/// Explains an error in a TLS connection with `host`. `without_tls` says how to connect without
+/// TLS.
 pub fn explain(error: &Error, host: &str, files: &TlsFiles, without_tls: &str) -> String {
     match error {
         Error::InvalidCertificate(error) => certificate(error, host, files),

@@ -28,8 +28,8 @@ impl PinOption {
     }
 }
 
-/// A fingerprint: the SHA-256 hash of a certificate or of its public key. Displayed as it is
-/// written in the options.
+/// A fingerprint: the SHA-256 hash of a certificate or of its public key. The displayed form is the
+/// form that the options use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pin {
     /// Hash of a DER certificate, as lowercase hex, as printed by `openssl x509 -fingerprint
@@ -79,7 +79,7 @@ impl Pin {
 }
 
 /// Returns a certificate hash without the prefix `sha256:`, or without the prefix `sha256
-/// Fingerprint=` that openssl prints, whose case depends on its release.
+/// Fingerprint=` that openssl prints. The case of that prefix depends on the openssl release.
 fn without_prefix(text: &str) -> &str {
     match text.split_once('=') {
         Some((name, hash)) if name.trim().eq_ignore_ascii_case("sha256 fingerprint") => hash.trim(),
@@ -106,7 +106,7 @@ fn is_base64_hash(text: &str) -> bool {
         && digits.ends_with(|last| "AEIMQUYcgkosw048".contains(last))
 }
 
-/// The error if none of the server's certificates matches a fingerprint.
+/// The error if no fingerprint matches any of the server's certificates.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its fingerprint is {certificate}, and the fingerprint of its public key is {key}, but `pin` \

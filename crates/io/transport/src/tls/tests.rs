@@ -7,7 +7,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const HOST: &str = "logs.example";
 
-/// Sends one byte each way. Returns the user-facing message on failure.
+/// Sends one byte in each direction. On failure, returns the message that a user sees.
 async fn talk(tls: &Tls, acceptor: TlsAcceptor) -> Result<(), String> {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let server = tokio::spawn(async move {
@@ -129,7 +129,7 @@ async fn a_pinned_server_needs_no_authority() {
     let [next_pin, _] = pins(&next);
     for certificate in [own(true), own(false), issued] {
         for pin in pins(&certificate) {
-            // Both are accepted while one certificate replaces the other.
+            // Both certificates are accepted while one replaces the other.
             let tls = Tls::new(pinned(&[&pin, &next_pin]));
             assert_eq!(talk(&tls, certificate.acceptor(None)).await, Ok(()));
             assert_eq!(talk(&tls, next.acceptor(None)).await, Ok(()));

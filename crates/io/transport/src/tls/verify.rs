@@ -11,15 +11,15 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// The checks for a server's certificate. A check without a value is skipped.
+/// The checks for a server's certificate. Checks without a value are skipped.
 #[derive(Debug)]
 pub struct Verifier {
     /// The trusted certificates.
     pub trusted: Option<Trusted>,
     /// The pinned fingerprints. If there are any, the certificate must match one of them.
     pub pins: Vec<Pin>,
-    /// `false` accepts an expired certificate that is pinned. In this case, only the server's
-    /// certificate is compared, not its issuers.
+    /// `false` accepts an expired certificate if it is pinned. In this case, only the server's own
+    /// certificate is compared with the fingerprints, not the certificates of its issuers.
     pub checks_validity: bool,
     /// Whether the certificate must match the requested name.
     pub checks_name: bool,
@@ -27,7 +27,7 @@ pub struct Verifier {
     pub provider: Arc<CryptoProvider>,
 }
 
-/// The trusted certificates.
+/// The certificates that are trusted.
 #[derive(Debug)]
 pub struct Trusted {
     /// The authorities that may have signed a server's certificate.
@@ -55,7 +55,7 @@ pub struct Untrusted {
     pub is_authority: bool,
 }
 
-/// Returns whether the error is that a server uses an authority's certificate.
+/// Returns whether the error means that a server presents an authority's certificate as its own.
 fn is_authority_as_server(error: &CertificateError) -> bool {
     // rustls does not export webpki's error type.
     matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
@@ -79,8 +79,8 @@ impl Verifier {
 
     /// Checks that the server's certificate is valid now. Does not check the signature.
     fn check_validity(&self, seen: &Presented<'_>) -> Result<(), Error> {
-        // Without any authority, the check fails because of the missing issuer, which it reaches
-        // after the validity period.
+        // With no trusted authority, the check always fails because of the missing issuer, but only
+        // after it has checked the validity period.
         match self.check_chain(seen, &[], &RootCertStore::empty()) {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => Ok(()),
             Err(Error::InvalidCertificate(error)) if is_authority_as_server(&error) => Ok(()),
@@ -96,8 +96,8 @@ impl Verifier {
         checked.map_err(|error| name_untrusted(error, seen.end_entity))
     }
 
-    /// Checks that the server's certificate, its key, or a presented authority that signed it is
-    /// pinned.
+    /// Checks that one of these is pinned: the server's certificate, its key, or a presented
+    /// authority that signed it.
     fn check_pins(&self, seen: &Presented<'_>) -> Result<(), Error> {
         let certificate = Pin::of_certificate(seen.end_entity);
         let key = Pin::of_key(&seen.certificate);
@@ -157,7 +157,8 @@ impl ServerCertVerifier for Verifier {
         Ok(ServerCertVerified::assertion())
     }
 
-    // Even if the endpoint's certificate is not checked, the endpoint proves that it has the key.
+    // Even if the endpoint's certificate is not checked, the endpoint must prove that it has the
+    // key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

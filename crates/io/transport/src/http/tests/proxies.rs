@@ -8,11 +8,12 @@ use millstream_testkit_servers::proxy::{ProxyOptions as Behavior, ProxyServer};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// `agent:s3cret-word`, as a login in a URL and as a header.
+/// The user and password `agent:s3cret-word`, as written in a URL and as sent in a header.
 const LOGIN: &str = "agent:s3cret-word@";
 const HEADER: &str = "Basic YWdlbnQ6czNjcmV0LXdvcmQ=";
 
-/// An endpoint with a certificate for `logs.example` and 127.0.0.1, and its authority.
+/// An endpoint with a certificate for `logs.example` and 127.0.0.1, and the authority that signed
+/// the certificate.
 struct Fixture {
     _dir: TempDir,
     ca_file: PathBuf,
