@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Lifetime of a resolved host name. The configuration check, the claim on the address and the bind
-/// resolve the name one after another and must see the same address. Time spent waiting for DNS
-/// does not count.
+/// each resolve the name in turn, and must see the same address. Time spent waiting for DNS does
+/// not count.
 const DNS_TTL: Duration = Duration::from_secs(10);
 
 /// Recently resolved host names.
@@ -34,7 +34,7 @@ const KINDS: &str =
     "udp://HOST:PORT, tcp://HOST:PORT, unixgram:///PATH, unix:///PATH or unixpacket:///PATH";
 
 impl Address {
-    /// Returns the path of a Unix socket.
+    /// Returns the path of a Unix socket; `None` for other sockets.
     pub fn path(&self) -> Option<&std::path::Path> {
         match self {
             Address::Udp(_) | Address::Tcp(_) => None,
@@ -44,7 +44,8 @@ impl Address {
         }
     }
 
-    /// Returns true for byte streams, which need [`Framing`](crate::Framing) to delimit messages.
+    /// Returns whether this is a byte stream, which needs [`Framing`](crate::Framing) to delimit
+    /// messages.
     pub fn is_stream(&self) -> bool {
         matches!(self, Address::Tcp(_) | Address::UnixStream(_))
     }
@@ -87,8 +88,8 @@ impl fmt::Display for Address {
 impl FromStr for Address {
     type Err = String;
 
-    /// Resolves host names, so this may block on DNS. Prefers an IPv4 address, as clients of these
-    /// protocols do for `localhost`. Resolved names are cached for a few seconds.
+    /// Resolves host names, so this call may block on DNS. Prefers an IPv4 address, as clients of
+    /// these protocols do for `localhost`. Resolved names are cached for a few seconds.
     fn from_str(text: &str) -> Result<Address, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("'{text}' does not begin with a socket type; use {KINDS}"));

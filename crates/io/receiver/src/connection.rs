@@ -25,7 +25,7 @@ pub struct Connection {
     kind: Kind,
     /// Process id of the peer, if credentials are enabled and available.
     pid: Option<u32>,
-    /// Subject with which the connection's reads are recorded.
+    /// The peer as the subject of recorded reads.
     peer: Arc<Subject>,
 }
 
@@ -35,7 +35,7 @@ enum Kind {
     Stream(Stream),
 }
 
-/// The outcome of one read. The batch contains the messages.
+/// The outcome of one read. The messages are in the batch.
 #[derive(Debug, Default)]
 pub struct ReadOutcome {
     pub truncated: usize,
@@ -50,7 +50,8 @@ pub struct ReadOutcome {
 }
 
 impl Connection {
-    /// Creates a connection that `listener` accepted. Its reads are recorded for `peer`.
+    /// Creates a connection that `listener` has accepted. Its reads are recorded with the subject
+    /// `peer`.
     pub fn new(
         fd: OwnedFd,
         peer: Arc<Subject>,
@@ -70,7 +71,8 @@ impl Connection {
         Connection { fd, kind, pid, peer }
     }
 
-    /// Applies another receiver's options. Returns the number of framing errors that this causes.
+    /// Applies the options of another receiver. Returns the number of framing errors that this
+    /// causes.
     pub fn apply_options(
         &mut self,
         listener: &Address,
@@ -105,7 +107,7 @@ impl Connection {
         let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
         let ancillary = Ancillary::Plain(sender);
         match buffers.receive(self.fd.as_fd(), PACKETS_MAX, ancillary, &self.peer, batch) {
-            // The end of the stream looks like an empty packet, but a peer may also send empty
+            // The end of the connection looks like an empty packet, but a peer may also send empty
             // packets.
             Ok(received) => ReadOutcome {
                 truncated: received.truncated,
@@ -118,8 +120,8 @@ impl Connection {
         }
     }
 
-    /// Reads one chunk of the stream into `memory`, whose size is at least
-    /// [`Stream::memory_bytes`].
+    /// Reads one chunk of the stream into `memory`, which must be at least [`Stream::memory_bytes`]
+    /// large.
     pub fn stream(
         &mut self,
         memory: &mut Mapping,
@@ -180,7 +182,7 @@ fn peer_pid(fd: &OwnedFd, listener: &Address, options: &Options) -> Option<u32> 
     is_known.then(|| sys::peer(fd.as_fd())).flatten()
 }
 
-/// Returns true for errors that only mean "try again later".
+/// Returns whether an error only means that the call should be retried later.
 pub fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::AGAIN | Errno::INTR)
 }

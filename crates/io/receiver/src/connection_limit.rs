@@ -13,24 +13,24 @@ use std::time::Duration;
 /// Maximum number of closed connections collected per `epoll_wait`.
 const EVENTS_MAX: usize = 256;
 
-/// Limits a receiver's open connections. Its epoll instance watches only for hang-ups, so finding
-/// closed connections does not scan the open ones.
+/// Limits a receiver's open connections. The epoll instance watches only for hang-ups, so that
+/// finding closed connections does not require a scan of the open ones.
 #[derive(Debug)]
 pub struct ConnectionLimit {
     epoll: OwnedFd,
     held: Mutex<Tokens>,
 }
 
-/// Tokens of connections that occupy a slot. Each token is removed once: when the hang-up is found,
-/// or when its [`Slot`] is dropped.
+/// Tokens of the connections that occupy a slot. Each token is removed once, either when the
+/// hang-up is found or when the [`Slot`] is dropped.
 #[derive(Debug)]
 struct Tokens {
     next_token: u64,
     tokens: HashSet<u64>,
 }
 
-/// An open connection's share of the limit. Dropping it frees the slot, unless a hang-up has
-/// already freed it; another connection may occupy it by then.
+/// An open connection's share of the limit. Dropping this value frees the slot, unless the slot was
+/// already freed because of a hang-up; by then, another connection may occupy it.
 #[derive(Debug)]
 pub struct Slot {
     limit: Arc<ConnectionLimit>,
@@ -68,30 +68,32 @@ impl ConnectionLimit {
     }
 
     /// Reserves a slot for the connection and watches it for a hang-up until it is closed or
-    /// unregistered. Returns `None` if `slots_max` connections are open. Closed connections give up
-    /// their slots to make space. Their tokens are returned as well, each token once.
+    /// unregistered. Returns `None` if `slots_max` connections are open. To make space, the slots
+    /// of closed connections are freed. The tokens of these connections are also returned, each
+    /// token once.
     pub fn acquire(
         self: &Arc<ConnectionLimit>,
         connection: &OwnedFd,
         slots_max: usize,
     ) -> io::Result<Option<(Slot, Vec<u64>)>> {
-        // One lock covers all steps, so that no other thread counts a connection before its hang-up
-        // can be found, or takes the slots reclaimed here.
+        // One lock covers all steps, so that no other thread counts a connection whose hang-up
+        // cannot be found yet, or takes the slots that are reclaimed here.
         let mut held = self.held();
         let closed = self.reclaim(&mut held.tokens, slots_max);
         if held.tokens.len() >= slots_max {
             return Ok(None);
         }
         let token = held.next_token;
-        // The watch is one-shot, because connections that were reported but not closed yet would
-        // hide later ones.
+        // The watch is one-shot. Otherwise, connections whose hang-ups were already reported, but
+        // that are not closed yet, would hide later ones.
         register(&self.epoll, connection.as_fd(), token, EventFlags::RDHUP | EventFlags::ONESHOT)?;
         held.next_token += 1;
         held.tokens.insert(token);
         Ok(Some((Slot { limit: self.clone(), token }, closed)))
     }
 
-    /// Frees the slots of closed connections if the limit is reached. Returns their tokens.
+    /// If the limit is reached, frees the slots of closed connections. Returns the tokens of these
+    /// connections.
     fn reclaim(&self, tokens: &mut HashSet<u64>, slots_max: usize) -> Vec<u64> {
         let mut closed = Vec::new();
         while tokens.len() >= slots_max {
@@ -105,8 +107,8 @@ impl ConnectionLimit {
         closed
     }
 
-    /// Returns the tokens of connections that the peer has closed but this side has not, without
-    /// duplicates.
+    /// Returns the tokens of connections that the peer has closed, but that this side has not
+    /// closed yet, without duplicates.
     fn take_hung_up(&self) -> Vec<u64> {
         let mut closed = Vec::with_capacity(EVENTS_MAX);
         let spare = rustix::buffer::spare_capacity(&mut closed);
@@ -114,7 +116,7 @@ impl ConnectionLimit {
         closed.iter().map(|event| event.data.u64()).collect()
     }
 
-    /// Stops watching a connection that moves to another receiver.
+    /// Stops watching a connection that is moving to another receiver.
     pub fn unregister(&self, connection: &OwnedFd) {
         let _ = epoll::delete(&self.epoll, connection);
     }

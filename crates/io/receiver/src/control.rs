@@ -7,21 +7,21 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Pending requests to one thread, and its progress.
+/// Pending requests to one thread, and the progress of that thread.
 #[derive(Debug)]
 pub struct Control {
     state: Mutex<State>,
     changed: Condvar,
     /// Sockets added after the thread started.
     inputs: Mutex<Vec<Input>>,
-    /// Readable while requests are pending.
+    /// An event descriptor that is readable while requests are pending.
     waker: Arc<Wake>,
 }
 
 #[derive(Debug)]
 struct State {
     is_pause_requested: bool,
-    /// Whether the thread has taken the pause command. A resume clears this.
+    /// Whether the thread has taken the pause command. Resuming clears this flag.
     is_pausing: bool,
     is_shutdown_requested: bool,
     is_notify_requested: bool,
@@ -36,7 +36,7 @@ pub enum Command {
     Read,
     /// Call [`notified`](crate::MessageHandler::notified).
     Notify,
-    /// Read everything buffered, call `notified`, then report with [`Control::report_paused`].
+    /// Read all buffered data, call `notified`, and then call [`Control::report_paused`].
     Pause,
     /// Shut down.
     Shutdown,
@@ -118,14 +118,14 @@ impl Control {
         self.wake();
     }
 
-    /// Waits until the thread has paused, was resumed, or has exited.
+    /// Waits until the thread has paused or exited, or the pause request is canceled.
     pub fn wait_paused(&self) {
         let is_pending =
             |state: &mut State| state.is_pause_requested && !state.is_paused && !state.has_ended;
         self.changed.wait_while(&mut self.state(), is_pending);
     }
 
-    /// Returns true if the thread has paused or exited.
+    /// Returns whether the thread has paused or exited.
     pub fn is_paused(&self) -> bool {
         let state = self.state();
         state.is_paused || state.has_ended
@@ -150,8 +150,8 @@ impl Control {
         }
     }
 
-    /// Reports that the thread has stopped reading. A resume in the meantime cancels this pause,
-    /// but a pause requested after that resume is still pending.
+    /// Reports that the thread has stopped reading. If the thread was resumed in the meantime, this
+    /// pause is canceled, but a pause that was requested after that is still pending.
     pub fn report_paused(&self) {
         let mut state = self.state();
         state.is_paused = state.is_pausing;

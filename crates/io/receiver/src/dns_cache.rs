@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct DnsCache {
     /// How long a result is reused. Time spent waiting for DNS does not count, because a caller
-    /// that resolves several names one after another must not see the first one expire while it
-    /// waits for the second. Concurrent waits add up, so a result then lives slightly longer.
+    /// that resolves several names one after another must not see the first result expire while it
+    /// waits for the second. The times of concurrent lookups are added up, so a result may live
+    /// slightly longer.
     ttl: Duration,
     /// Locked only to find a name's entry.
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
@@ -21,15 +22,15 @@ pub struct DnsCache {
     waited_ns: AtomicU64,
 }
 
-/// The result for a name. It is locked during the lookup, so that concurrent callers for the same
-/// name wait for its result.
+/// The result for a name; `None` until there is one. The entry is locked during the lookup, so that
+/// concurrent callers for the same name wait for the result.
 type Entry = Mutex<Option<Answer>>;
 
 #[derive(Debug)]
 struct Answer {
     address: SocketAddr,
     at: Instant,
-    /// The value of [`DnsCache::waited_ns`] when the result arrived.
+    /// The total waiting time ([`DnsCache::waited_ns`]) when the result arrived.
     waited_ns: u64,
 }
 
@@ -39,7 +40,8 @@ impl DnsCache {
         DnsCache { ttl, entries: Mutex::new(BTreeMap::new()), waited_ns: AtomicU64::new(0) }
     }
 
-    /// Resolves a host and port, from the cache if possible. Prefers IPv4.
+    /// Resolves a host and a port, from the cache if possible. Prefers IPv4 addresses. Returns
+    /// `None` if the name has no address.
     ///
     /// # Errors
     /// Returns the errors of `look_up`, which are not cached.

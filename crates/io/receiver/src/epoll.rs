@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Registers a descriptor for these events.
+/// Registers a descriptor for these events. Its events carry `mark`.
 pub fn register(
     epoll: &OwnedFd,
     fd: BorrowedFd<'_>,

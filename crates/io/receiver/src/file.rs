@@ -18,8 +18,8 @@ const PATH_BYTES_MAX: usize = 107;
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// The file itself, even after another file has taken over its path. While this descriptor is
-    /// open, no other file gets its inode number.
+    /// The file itself, even if another file has taken over its path. While this descriptor is
+    /// open, the file's inode number is not reused.
     file: OwnedFd,
 }
 
@@ -42,7 +42,7 @@ impl SocketFile {
         }
         remove_stale(address, path, &name)?;
         if let Some(mode) = mode {
-            // The mode is set before the file exists, so that the file never has wider permissions.
+            // Set the mode before the file exists, so that the file never has wider permissions.
             let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
         }
         bind(socket, &name)
@@ -72,13 +72,13 @@ impl SocketFile {
 
     /// Changes the file's permissions.
     pub fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        // The path is not used, because any user who may write to the folder could have replaced
-        // the file with a symlink.
+        // Do not use the path, because any user who may write to the folder could have replaced the
+        // file with a symlink.
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }
 
-    /// Returns true while the path still refers to this file.
+    /// Returns whether the path still refers to this file.
     pub fn is_there(&self) -> bool {
         let (there, ours) = (lstat(&self.path), fstat(&self.file));
         there.is_ok_and(|there| {
@@ -86,7 +86,7 @@ impl SocketFile {
         })
     }
 
-    /// Removes the file, unless another file has replaced it.
+    /// Removes the file, unless the path refers to another file by now.
     pub fn remove(&self) {
         if self.is_there() {
             let _ = fs::remove_file(&self.path);
@@ -108,7 +108,7 @@ fn name(address: &Address, path: &Path) -> Result<SocketAddrUnix, BindError> {
     SocketAddrUnix::new(path).map_err(|error| BindError::system(address, "use this path", error))
 }
 
-/// Removes a stale socket file. Anything else at the path is an error.
+/// Removes a stale socket file. Any other file at the path is an error.
 fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), BindError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
@@ -138,7 +138,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
     removed.map_err(|error| BindError::system(address, "remove the stale socket file", error))
 }
 
-/// Connects as a client would: `ECONNREFUSED` means that no process listens.
+/// Connects as a client would. `ECONNREFUSED` means that no process is listening.
 fn probe(address: &Address, name: &SocketAddrUnix) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, kind(address), flags, None)?;

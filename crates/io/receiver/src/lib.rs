@@ -1,6 +1,6 @@
 //! Receives datagrams, packets and streams on threads, many per system call, without copies.
 //!
-//! A separate crate because it fences `unsafe`: `recvmmsg` and the buffers it fills.
+//! This is a separate crate to confine `unsafe` code: `recvmmsg` and the buffers that it fills.
 //!
 //! ```text
 //! Receiver::open        binds the sockets; the kernel buffers data, nothing is read
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! UDP has one socket per thread on the same port, and the kernel distributes senders over these
-//! sockets. A Unix datagram socket belongs to one thread, and a connection to the thread that
-//! accepted it.
+//! sockets. A Unix datagram socket belongs to one thread, and a connection belongs to the thread
+//! that accepted it.
 //!
 //! Two receivers in one process may open the same address. They share its sockets, so nothing is
 //! lost while the second takes over from the first. Each message goes to one of them.
@@ -63,7 +63,7 @@ pub struct Listen {
     pub address: Address,
     /// Permissions of the socket file, such as `0o660`; `None` to use the umask.
     pub mode: Option<u32>,
-    /// How messages are delimited in streams; other socket types ignore it.
+    /// How messages are delimited in byte streams; ignored for other socket types.
     pub framing: Framing,
 }
 
@@ -76,7 +76,7 @@ pub struct Options {
     pub receive_buffer: usize,
     /// Maximum message size in bytes, at most 16 MiB. Longer messages are counted and dropped.
     pub message_bytes_max: usize,
-    /// Maximum number of open connections over all threads.
+    /// Maximum number of open connections across all threads.
     pub connections_max: usize,
     /// Whether to request the sender's credentials on Unix sockets.
     pub credentials: bool,

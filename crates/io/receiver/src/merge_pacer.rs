@@ -2,21 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-/// Rate above which a pause collects several datagrams. On a virtual machine, a wake-up costs as
-/// much as a few dozen datagrams.
+/// Rate above which merging starts, in datagrams per second. At this rate, a pause collects several
+/// datagrams. On a virtual machine, a wake-up costs as much as a few dozen datagrams.
 const MERGE_PER_SECOND: f64 = 2_500.0;
 
 /// Maximum delay of a datagram caused by merging.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// Minimum pause; a shorter one is not worth the system call.
+/// Minimum pause. A shorter pause is not worth the system call.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 
 /// Minimum time over which the rate is measured: long enough for a few dozen datagrams at the rate
 /// where merging starts, short enough to stop soon after the datagrams do.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// Maximum time over which a rate is measured; a rate measured over a longer time is outdated.
+/// Maximum time over which a rate is measured. A rate that was measured over a longer time is
+/// outdated.
 const WINDOW_MAX: Duration = Duration::from_millis(100);
 
 /// Bytes that the kernel charges to the socket's buffer for a short datagram, in addition to its
@@ -27,8 +28,8 @@ const CHARGE_BYTES: f64 = 768.0;
 const BUFFER_FRACTION: f64 = 1.0 / 8.0;
 
 /// Rate of a burst that may start during a pause, in datagrams per second: about the rate that one
-/// core can send and another can deliver. `BURST_FRACTION` is the fraction of the buffer that short
-/// datagrams may fill at this rate.
+/// core can send and another can deliver. `BURST_FRACTION` is the maximum fraction of the buffer
+/// that short datagrams may fill at this rate during a pause.
 const BURST_PER_SECOND: f64 = 1_000_000.0;
 const BURST_FRACTION: f64 = 1.0 / 2.0;
 
@@ -63,7 +64,7 @@ impl MergePacer {
     }
 
     /// Returns how long to wait before reading sockets that are now empty. `buffer_bytes` is the
-    /// size of their smallest receive buffer.
+    /// size of the smallest receive buffer. Returns `None` if a pause is not worthwhile.
     pub fn pause(&self, buffer_bytes: usize) -> Option<Duration> {
         if self.per_second < MERGE_PER_SECOND {
             return None;
@@ -114,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_burst_during_a_pause_fits_into_the_buffer() {
-        // A rate of 25,000 per second alone would allow a millisecond.
+        // At a rate of 25,000 per second, a pause of a millisecond would be allowed if there were
+        // no bursts.
         let pause = after(20, 500).pause(425_984).unwrap();
         assert!(pause.as_secs_f64() * 1e6 * 768.0 <= 425_984.0 / 2.0, "{pause:?}");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub struct Sender {
     /// Process id in the agent's pid namespace.
     pub pid: u32,
-    /// Id of the container in which the process runs, if its cgroup names one.
+    /// Id of the container in which the process runs, if the process's cgroup contains one.
     pub container: Option<Arc<str>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Messages<'a> {
         self.batch.messages
     }
 
-    /// Returns true if there are no messages. A receiver never passes on such a round.
+    /// Returns whether there are no messages. A receiver never passes on such a round.
     pub fn is_empty(&self) -> bool {
         self.batch.messages == 0
     }
@@ -72,7 +72,7 @@ impl<'a> IntoIterator for &Messages<'a> {
     }
 }
 
-/// An iterator over the messages in a round.
+/// An iterator over the messages of a round.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
     memory: &'a [u8],
@@ -136,23 +136,23 @@ impl Batch {
     /// Adds a sender and returns its index, which must be passed to [`Batch::push`].
     pub fn add_sender(&mut self, sender: Option<&Sender>) -> u32 {
         let Some(sender) = sender else { return NO_SENDER };
-        // Consecutive messages mostly come from one process.
+        // Consecutive messages usually come from the same process.
         if self.senders.last() != Some(sender) {
             self.senders.push(sender.clone());
         }
         self.senders.len() as u32 - 1
     }
 
-    /// Adds a message. `segment` is 0 for a single message, otherwise the length of each datagram
-    /// except the last.
+    /// Adds a message. `segment` is 0 for a single message; otherwise, it is the length of each
+    /// datagram except the last one.
     #[inline]
     pub fn push(&mut self, start: usize, len: usize, segment: usize, sender: u32) {
         let is_single = segment == 0 || segment >= len;
         let segment = if is_single { 0 } else { segment };
         self.messages += if is_single { 1 } else { len.div_ceil(segment) };
         self.bytes += len;
-        // A thread's memory is smaller than 4 GiB, which ReceiveBuffers::new and Stream::new
-        // ensure.
+        // The cast is lossless, because a thread's memory is smaller than 4 GiB: see
+        // ReceiveBuffers::new and Stream::new.
         self.spans.push(Span {
             start: start as u32,
             len: len as u32,

@@ -38,14 +38,15 @@ const PAUSE_ACCEPTS_MAX: usize = 16;
 /// How long a socket is ignored after a persistent error, such as `EMFILE`.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// Epoll tokens. A socket's token is its index; connections use numbers from `FIRST_CONNECTION` up.
+/// Epoll tokens. A socket's token is its index; the tokens of connections start at
+/// `FIRST_CONNECTION`.
 const WAKE: u64 = u64::MAX;
 const NON_UDP: u64 = u64::MAX - 1;
 pub const FIRST_CONNECTION: u64 = 1 << 32;
 
 /// A connection that this thread reads. Fields are dropped in order, so the slot is freed before
-/// the descriptor is closed: once the connection limit can no longer see a hang-up, the slot must
-/// be free.
+/// the descriptor is closed. The slot must be free once the connection limit can no longer detect a
+/// hang-up.
 struct OpenConnection {
     slot: Slot,
     index: usize,
@@ -59,8 +60,8 @@ pub struct Reader {
     options: Options,
     handler: GuardedHandler,
     inputs: Vec<Input>,
-    /// Epoll instances for all descriptors, and for all except UDP. A merge pause waits on the
-    /// second one.
+    /// Epoll instances: `all` for all descriptors, and `non_udp` for all except UDP sockets. A
+    /// merge pause waits on `non_udp`.
     all: OwnedFd,
     non_udp: OwnedFd,
     connection_limit: Arc<ConnectionLimit>,
@@ -70,12 +71,12 @@ pub struct Reader {
     batch: Batch,
     senders: Senders,
     pacer: MergePacer,
-    /// Sockets in back-off after an error, with the end of the back-off.
+    /// Sockets that are ignored after an error, each with the end of that time.
     backing_off: Vec<(Instant, usize)>,
-    /// Size of the smallest receive buffer among the UDP sockets, in bytes as the kernel counts
+    /// Size of the smallest receive buffer among the UDP sockets, in bytes, as the kernel counts
     /// them.
     buffer_bytes: usize,
-    /// Token of the socket or connection that is being read. If a read panics, this is the cause.
+    /// Token of the socket or connection that is being read, which is the cause if a read panics.
     reading: Option<u64>,
 }
 
@@ -123,7 +124,7 @@ impl Reader {
         let (epoll, flags) = match &socket.address {
             Address::Udp(_) => (&self.all, epoll::EventFlags::IN),
             Address::UnixDatagram(_) => (&self.non_udp, epoll::EventFlags::IN),
-            // Every thread listens here, but a connection should wake only one of them.
+            // Every thread watches this socket, but a connection should wake only one of them.
             _ => (&self.non_udp, epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE),
         };
         register(epoll, socket.fd.as_fd(), index as u64, flags)
@@ -142,8 +143,9 @@ impl Reader {
         }
     }
 
-    /// Calls `operation`; returns `None` if it panics. The connection being read is closed, or the
-    /// socket backs off, so that the same panic does not recur immediately.
+    /// Calls `operation`; returns `None` if it panics. After a panic, the connection being read is
+    /// closed, or the socket is ignored for a while, so that the same panic does not recur
+    /// immediately.
     fn catch_panic<T>(&mut self, operation: impl FnOnce(&mut Reader) -> T) -> Option<T> {
         self.reading = None;
         let panic = match catch_unwind(AssertUnwindSafe(|| operation(self))) {
@@ -158,12 +160,12 @@ impl Reader {
             Some(index) => self.back_off(index as usize),
             None => {}
         }
-        // A command may have been taken but not executed.
+        // A command may have been taken but not carried out.
         self.control.wake();
         None
     }
 
-    /// Waits for sockets and reads the ready ones. Returns false on shutdown.
+    /// Waits for sockets, and reads those that are ready. Returns `false` on shutdown.
     fn poll_once(&mut self, events: &mut Vec<epoll::Event>) -> bool {
         self.wait(events);
         let (mut datagrams, mut bytes, mut is_emptied) = (0, 0, false);
@@ -193,7 +195,7 @@ impl Reader {
         !has_command || self.run_commands()
     }
 
-    /// Fills `events` with ready descriptors; blocks if there are none.
+    /// Fills `events` with the descriptors that are ready; blocks if there are none.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         let now = Instant::now;
         while let Some(at) = self.backing_off.iter().position(|(until, _)| *until <= now()) {
@@ -216,7 +218,7 @@ impl Reader {
         }
     }
 
-    /// Runs pending commands. Returns false on shutdown.
+    /// Runs pending commands. Returns `false` on shutdown.
     fn run_commands(&mut self) -> bool {
         self.reading = None;
         loop {
@@ -238,7 +240,8 @@ impl Reader {
         }
     }
 
-    /// Registers the sockets added since the start. Buffer sizes may have changed as well.
+    /// Registers the sockets that were added since the last call, and recalculates the smallest
+    /// buffer size, which may have changed.
     fn take_inputs(&mut self) {
         for input in self.control.take_inputs() {
             let index = self.inputs.len();
@@ -252,7 +255,7 @@ impl Reader {
         self.buffer_bytes = udp.map(|input| input.socket.granted() * 2).min().unwrap_or(0);
     }
 
-    /// Pauses briefly while UDP datagrams accumulate; other sockets still wake the thread.
+    /// Pauses briefly while UDP datagrams accumulate. Other sockets still wake the thread.
     fn pause_to_merge(&mut self) {
         let Some(pause) = self.pacer.pause(self.buffer_bytes) else { return };
         add(&self.counters.merge_pauses, 1);
@@ -260,8 +263,8 @@ impl Reader {
         let _ = poll(&mut fds, Some(&timespec(pause)));
     }
 
-    /// Reads a socket or accepts its connections. Returns the number of datagrams and bytes read
-    /// from UDP, and whether the socket is now empty.
+    /// Reads a socket, or accepts its connections. Returns the number of datagrams and bytes that
+    /// were read if it is a UDP socket, and whether the socket is now empty.
     fn read_input(&mut self, index: usize) -> (usize, usize, bool) {
         self.reading = Some(index as u64);
         if !self.inputs[index].socket.address.is_datagram() {
@@ -284,7 +287,7 @@ impl Reader {
         (if is_udp { datagrams } else { 0 }, bytes, false)
     }
 
-    /// Receives one round from a datagram socket and passes it on. Returns `None` on error.
+    /// Receives one round from a datagram socket, and passes it on. Returns `None` on error.
     fn receive_round(&mut self, index: usize, max: usize) -> Option<Received> {
         let socket = self.inputs[index].socket.clone();
         self.batch.clear();
@@ -311,7 +314,8 @@ impl Reader {
         }
     }
 
-    /// Counts a socket error and backs off, because the socket would be ready again immediately.
+    /// Counts a socket error, and ignores the socket for a while, because it would be ready again
+    /// immediately.
     fn record_failure(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
         self.counters.record_error(format!("{}: {error}", self.inputs[index].socket.address));
@@ -327,7 +331,7 @@ impl Reader {
         self.backing_off.push((Instant::now() + BACKOFF, index));
     }
 
-    /// Accepts waiting connections. Returns true if there may be more.
+    /// Accepts waiting connections. Returns whether there may be more.
     fn accept(&mut self, index: usize) -> bool {
         for _ in 0..ACCEPTS_MAX {
             let Input { socket, framing } = &self.inputs[index];
@@ -351,7 +355,7 @@ impl Reader {
         true
     }
 
-    /// Registers an accepted connection, or rejects it at the limit.
+    /// Registers an accepted connection, or rejects it if the limit is reached.
     fn add_connection(&mut self, index: usize, connection: Connection) {
         match self.register_connection(index, connection) {
             Ok(true) => {}
@@ -364,7 +368,7 @@ impl Reader {
         }
     }
 
-    /// Registers an accepted connection. Returns false at the limit.
+    /// Registers an accepted connection. Returns `false` if the limit is reached.
     fn register_connection(&mut self, index: usize, connection: Connection) -> io::Result<bool> {
         let acquired =
             self.connection_limit.acquire(&connection.fd, self.options.connections_max)?;
@@ -378,12 +382,13 @@ impl Reader {
         Ok(true)
     }
 
-    /// Drains and closes this thread's connections that their peers have closed. When connections
-    /// come and go quickly, the hang-ups of old ones may be queued after the new ones.
+    /// Drains and closes those of this thread's connections that their peers have closed. When
+    /// connections come and go quickly, the hang-ups of old connections may be queued behind new
+    /// connections.
     fn close_hung_up(&mut self, hung_up: &[u64]) {
         for token in hung_up {
-            // The first read gets the data, the second one the end of the stream. A transient error
-            // must not block the thread.
+            // The first read gets the data, and the second one gets the end of the stream. A
+            // transient error must not block the thread.
             let mut reads = 0;
             while reads < 2 && self.connections.contains_key(token) {
                 reads += usize::from(self.read_connection(*token, true) == 0);
@@ -407,8 +412,8 @@ impl Reader {
         }
     }
 
-    /// Reads one chunk from a connection. Returns the number of bytes read if there may be more,
-    /// else 0.
+    /// Reads one chunk from a connection. Returns the number of bytes read if there may be more
+    /// data, and otherwise 0.
     fn read_connection(&mut self, token: u64, is_hung_up: bool) -> usize {
         let Some(OpenConnection { index, connection, .. }) = self.connections.get_mut(&token)
         else {
@@ -449,7 +454,7 @@ impl Reader {
         add(&self.counters.connection_errors, usize::from(outcome.error.is_some()));
     }
 
-    /// Reads everything that is in the sockets at this moment.
+    /// Reads all data that is in the sockets at this moment.
     fn read_all(&mut self) {
         for index in 0..self.inputs.len() {
             self.reading = Some(index as u64);
@@ -467,7 +472,7 @@ impl Reader {
                 left.consume(received.buffers, self.batch.bytes);
             }
         }
-        // The amount is measured before the first read. Otherwise a peer that never stops sending
+        // Measure the amount before the first read. Otherwise, a peer that never stops sending
         // would prevent the receiver from pausing.
         let waiting = |(token, open): (&u64, &OpenConnection)| (*token, open.connection.waiting());
         let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
@@ -533,7 +538,7 @@ mod tests {
         )
     }
 
-    /// Without a retry, the socket would never be read again.
+    /// Without a retry, the socket would never be read after that.
     #[test]
     fn a_failed_epoll_registration_is_retried() {
         let folder = tempfile::tempdir().unwrap();

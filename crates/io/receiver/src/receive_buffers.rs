@@ -12,8 +12,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Maximum number of buffers per round. Measured with 64, 256 and 1,024: the cost per datagram is
-/// the same, and every buffer keeps a page resident.
+/// Maximum number of buffers per round. The cost per datagram is the same with 64, 256 and 1,024
+/// buffers, and every buffer keeps a page resident.
 const BUFFERS_MAX: usize = 256;
 
 /// Size of a buffer in bytes. It fits the largest UDP datagram, and the maximum that the kernel
@@ -21,18 +21,18 @@ const BUFFERS_MAX: usize = 256;
 const BUFFER_BYTES_MIN: usize = 64 << 10;
 
 /// Difference between the offsets of two buffers within a page, in bytes: three cache lines of 64
-/// bytes. Without it, the buffers' first cache lines would compete for the same few cache sets.
+/// bytes. Without this difference, the first cache lines of the buffers would compete for the same
+/// few cache sets.
 const STAGGER_BYTES: usize = 192;
 
 /// Maximum address space of all buffers in bytes. Untouched pages are not resident.
 const MAPPING_BYTES_MAX: usize = 64 << 20;
 
-/// Target size of a round in bytes, which fits into the L2 cache next to other data. Datagrams of
-/// 8,000 bytes cost a quarter more with rounds of 2 MB.
+/// Target size of a round in bytes, which fits into the L2 cache along with other data. Datagrams
+/// of 8,000 bytes cost a quarter more with rounds of 2 MB.
 const ROUND_BYTES: usize = 128 << 10;
 
-/// Total size of touched pages beyond each buffer's first page, in bytes, above which these pages
-/// are released.
+/// Number of touched bytes, beyond each buffer's first page, above which these pages are released.
 const TOUCHED_BYTES_MAX: usize = 4 << 20;
 
 const PAGE_BYTES: usize = 4096;
@@ -44,9 +44,10 @@ const CONTROL_BYTES: usize = 32;
 /// The message headers for all buffers.
 struct Headers {
     headers: Vec<libc::mmsghdr>,
-    /// Vectors for the headers. The headers point into the vectors, so the list must never grow.
+    /// Buffer vectors that the headers point to. The list must never grow, because that would move
+    /// the vectors.
     _vectors: Vec<libc::iovec>,
-    /// Control buffers for the headers, which point into this mapping.
+    /// Control buffers that the headers point to.
     controls: Mapping,
 }
 
@@ -57,7 +58,7 @@ pub struct Received {
     pub buffers: usize,
     /// Number of datagrams that were dropped because they exceed the limit.
     pub truncated: usize,
-    /// Number of buffers without data, which the end of a connection also produces.
+    /// Number of buffers without data. The end of a connection also produces such a buffer.
     pub empty: usize,
 }
 
@@ -70,7 +71,7 @@ pub struct ReceiveBuffers {
     without_control: Headers,
     stride: usize,
     message_bytes_max: usize,
-    /// Number of bytes written to each buffer, at least a page.
+    /// Number of bytes that have been written to each buffer, but at least a page.
     touched: Vec<u32>,
     touched_bytes: usize,
     depth: usize,
@@ -106,8 +107,8 @@ impl ReceiveBuffers {
         self.depth
     }
 
-    /// Receives up to `max` waiting datagrams and adds them to the batch. Records the call for
-    /// `peer`, with the bytes of all datagrams as far as they fit.
+    /// Receives up to `max` waiting datagrams, and adds them to the batch. Records the call with
+    /// the subject `peer` and the bytes that were received, without the truncated ones.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -176,8 +177,8 @@ impl ReceiveBuffers {
         received
     }
 
-    /// Releases memory that long datagrams have touched, if there is a lot of it. Call this after a
-    /// round has been passed on.
+    /// If long datagrams have touched a lot of memory, releases that memory. Call this method after
+    /// a round has been passed on.
     pub fn trim(&mut self) {
         if self.touched_bytes > TOUCHED_BYTES_MAX {
             self.mapping.release();
@@ -198,8 +199,8 @@ pub enum Ancillary<'a> {
 }
 
 impl Ancillary<'_> {
-    /// Resets the header for the next round. Returns the segment length of merged datagrams or 0,
-    /// and the sender's index.
+    /// Reads the ancillary data of one buffer, and resets the header for the next round. Returns
+    /// the segment length of merged datagrams, or 0, and the sender's index.
     #[inline]
     fn read(
         &mut self,
@@ -234,9 +235,10 @@ enum ControlMessage {
     Pid(u32),
 }
 
-/// Parses the control message. The buffer contains only one.
+/// Parses the control message. The buffer contains at most one.
 fn parse_control(control: &[u8]) -> Option<ControlMessage> {
-    // struct cmsghdr: length (usize), level (int), type (int), followed by the data.
+    // The buffer contains a `struct cmsghdr`, which is the length (usize), the level (int) and the
+    // type (int), followed by the data.
     let number = |at: usize| control.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let (level, kind, value) = (number(8)? as i32, number(12)? as i32, number(16)?);
     match (level, kind) {

@@ -1,4 +1,4 @@
-//! A set of sockets that a set of threads reads.
+//! A set of sockets, and the set of threads that reads them.
 
 use crate::connection_limit::ConnectionLimit;
 use crate::control::Control;
@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 /// Maximum length of a thread name in the kernel, in bytes.
 const NAME_BYTES_MAX: usize = 15;
 
-/// Maximum configurable size of a message, in bytes. A larger size would need address space that
-/// the receive buffers of several threads may not get.
+/// Maximum configurable size of a message, in bytes. With a larger size, the receive buffers of
+/// several threads might not get enough address space.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Bound sockets. The kernel buffers incoming data, but nothing is read yet.
@@ -33,17 +33,17 @@ pub struct Bound {
     pub address: Address,
     /// Requested receive buffer size in bytes.
     pub requested: usize,
-    /// Receive buffer size granted by the kernel in bytes: less than requested if
-    /// `net.core.rmem_max` is lower and the program may not exceed it.
+    /// Receive buffer size that the kernel granted, in bytes. This is less than requested if
+    /// `net.core.rmem_max` is lower and the program may not exceed that limit.
     pub granted: usize,
 }
 
-/// A receiver with its threads, paused at first. Dropping the receiver ends the threads. Data
-/// waiting in the sockets is then lost, unless another receiver in the process has the same address
-/// open. Socket files are removed with the last receiver that has them open.
+/// A receiver with its threads, which are paused at first. Dropping the receiver ends the threads.
+/// Data waiting in the sockets is then lost, unless another receiver in the process has the same
+/// address open. Socket files are removed with the last receiver that has them open.
 pub struct Receiving {
-    /// The threads, which must be dropped first: they exit and leave their connections to the
-    /// sockets.
+    /// The threads. They must be dropped first, because they leave their connections to the sockets
+    /// when they exit.
     threads: Vec<(Arc<Control>, JoinHandle<()>)>,
     sets: Vec<(SocketSet, Framing)>,
     counters: Arc<Counters>,
@@ -52,8 +52,8 @@ pub struct Receiving {
 
 impl Receiver {
     /// Binds one socket per address, and one per share for UDP. An address that another receiver in
-    /// this process has open is shared; the mode, buffer and number of its sockets stay unchanged
-    /// until [`Receiving::resume`].
+    /// this process has open is shared; the mode, the buffer size and the number of its sockets
+    /// stay unchanged until [`Receiving::resume`].
     ///
     /// # Errors
     /// Returns the error for the first address that could not be opened; the other addresses are
@@ -78,8 +78,8 @@ impl Receiver {
         Ok(Receiver { sets, options })
     }
 
-    /// Returns the sockets, grouped by address. Sockets shared with another receiver keep its
-    /// number and buffers until this receiver resumes; see [`Receiving::sockets`].
+    /// Returns the sockets, grouped by address. Sockets shared with another receiver keep the
+    /// number and buffers of that receiver until this receiver resumes; see [`Receiving::sockets`].
     pub fn sockets(&self) -> Vec<Bound> {
         bound(&self.sets)
     }
@@ -134,7 +134,7 @@ fn is_any_port(listen: &Listen) -> bool {
     listen.address.socket().is_some_and(|address| address.port() == 0)
 }
 
-/// Returns one thread's inputs: its share of the datagram sockets, and all listeners.
+/// Returns the inputs of one thread: its share of the datagram sockets, and all listening sockets.
 fn inputs(sets: &[(SocketSet, Framing)], share: usize, shares: usize) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (position, (set, framing)) in sets.iter().enumerate() {
@@ -194,7 +194,7 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.request_pause());
     }
 
-    /// Returns true when every thread has paused or exited.
+    /// Returns whether every thread has paused or exited.
     pub fn is_paused(&self) -> bool {
         self.threads.iter().all(|(control, _)| control.is_paused())
     }
@@ -226,7 +226,7 @@ impl Receiving {
         for (position, (set, framing)) in self.sets.iter().enumerate() {
             let (new, error) = set.activate();
             for (index, socket) in new {
-                // A new socket is UDP, because every other address has a single socket.
+                // Any new socket is a UDP socket, because every other address has a single socket.
                 let (control, _) = &self.threads[(position + index) % self.threads.len()];
                 control.add_input(Input { socket, framing: *framing });
             }
@@ -254,7 +254,8 @@ impl Receiving {
     }
 }
 
-/// Reports that a thread has exited, however it exits, so that no caller waits for it.
+/// Reports that a thread has exited, no matter how it exits, so that no caller keeps waiting for
+/// it.
 struct ReportEnd(Arc<Control>, Arc<Counters>);
 
 impl Drop for ReportEnd {

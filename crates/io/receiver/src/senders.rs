@@ -6,8 +6,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a lookup is cached. A process id may be reused, and a process may move to another
-/// cgroup.
+/// How long a lookup is cached. The time is short because a process id may be reused, and a process
+/// may move to another cgroup.
 const TTL: Duration = Duration::from_secs(5);
 
 /// Maximum number of cached processes, because short-lived ones would otherwise accumulate.
@@ -53,8 +53,8 @@ impl Senders {
         );
     }
 
-    /// Evicts the older half of the processes. It evicts half of them so that this search is rare,
-    /// and not all so that most frequent senders stay cached.
+    /// Evicts the older half of the processes. Evicting half of them makes this search rare, and
+    /// keeps most of the frequent senders in the cache.
     fn evict_half(&mut self) {
         let mut times: Vec<Instant> = self.known.values().map(|known| known.looked_up).collect();
         let middle = times.len() / 2;

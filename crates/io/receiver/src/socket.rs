@@ -1,4 +1,4 @@
-//! Listening sockets, and the process-wide table of open ones.
+//! Listening sockets, and the process-wide table of the open ones.
 
 use crate::connection::Connection;
 use crate::file::{SocketFile, kind};
@@ -20,7 +20,7 @@ const BACKLOG: i32 = 1024;
 /// Assumed queue length of a Unix datagram socket if the system does not report its limit.
 const DATAGRAMS_MAX: usize = 4096;
 
-/// The part of a buffer's contents that must still be read, at one moment.
+/// How much of a buffer's contents, as of one moment, must still be read.
 #[derive(Debug)]
 pub enum BufferCapacity {
     Datagrams(usize),
@@ -53,11 +53,12 @@ pub struct Socket {
     pub fd: OwnedFd,
     /// The address, with the port that the kernel chose if 0 was requested.
     pub address: Address,
-    /// Subject for recording reads of the socket, and reads of connections from processes on this
-    /// host, which have no address.
+    /// The socket as the subject of recorded reads. Reads of connections from processes on this
+    /// host, which have no address, are also recorded with this subject.
     pub peer: Arc<Subject>,
     file: Option<SocketFile>,
-    /// Maximum queue length of a Unix datagram socket. Its bytes are charged to the senders.
+    /// Maximum queue length of a Unix datagram socket. The kernel charges the queued bytes to the
+    /// senders, so the bytes have no limit here.
     datagrams_max: usize,
     /// Number of kernel drops that have already been counted.
     drops_counted: Mutex<u32>,
@@ -77,7 +78,8 @@ pub struct Input {
 /// This process's sockets. The references are weak, so the table keeps no socket open.
 static TABLE: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 
-/// Kernels before 4.12 do not report drops to programs; logged once.
+/// Used to log once that the kernel does not report drops to programs, which is so before Linux
+/// 4.12.
 static DROPS_UNSUPPORTED: Once = Once::new();
 
 fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
@@ -119,7 +121,7 @@ impl SocketSet {
     }
 
     /// On the first call, applies the options to shared sockets and opens missing ones. Returns the
-    /// added sockets with their indexes, and the error that stopped the call.
+    /// added sockets with their indexes, and the error that interrupted the call, if any.
     pub fn activate(&self) -> (Vec<(usize, Arc<Socket>)>, Option<BindError>) {
         if !self.is_pending.swap(false, Relaxed) {
             return (Vec::new(), None);
@@ -182,8 +184,8 @@ fn grow(
     Ok(())
 }
 
-/// Allows additional sockets on the same port. The call must follow the bind of the first socket,
-/// because the exclusive bind shows that no other process uses the port.
+/// Allows additional sockets on the same port. Call this only after the first socket was bound:
+/// because that bind is exclusive, it shows that no other process uses the port.
 fn share_port(socket: &Socket) -> Result<(), BindError> {
     let shared = sockopt::set_socket_reuseport(&socket.fd, true);
     shared
@@ -211,7 +213,7 @@ impl Socket {
                 None
             }
         };
-        // After this point, dropping the socket removes its file.
+        // From here on, dropping the socket removes its file.
         let address = bound(&fd, address);
         let (orphans, readers) = (Mutex::default(), Mutex::default());
         let (datagrams_max, drops_counted) = (datagrams_max(), Mutex::new(0));
@@ -246,7 +248,7 @@ impl Socket {
         }
     }
 
-    /// Returns false if the socket file was removed or replaced.
+    /// Returns whether the socket can be reached: `false` if its file was removed or replaced.
     fn is_reachable(&self) -> bool {
         self.file.as_ref().is_none_or(SocketFile::is_there)
     }
@@ -257,7 +259,7 @@ impl Socket {
         sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2
     }
 
-    /// Returns how much data fits into the socket's buffer.
+    /// Returns the maximum amount of data that the socket's buffer can contain.
     pub fn capacity(&self) -> BufferCapacity {
         match self.address {
             Address::UnixDatagram(_) => BufferCapacity::Datagrams(self.datagrams_max),
@@ -265,12 +267,12 @@ impl Socket {
         }
     }
 
-    /// Returns true if one receive buffer may contain several datagrams.
+    /// Returns whether one receive buffer may contain several datagrams.
     pub fn merges_datagrams(&self) -> bool {
         has_network(&self.address)
     }
 
-    /// Returns the subject for recording reads of a connection from this address.
+    /// Returns the subject with which reads of a connection from this address are recorded.
     pub fn connection_peer(&self, address: Option<SocketAddr>) -> Arc<Subject> {
         let remote = address.map(|address| Arc::new(Subject::peer("", address)));
         remote.unwrap_or_else(|| self.peer.clone())
@@ -320,8 +322,8 @@ impl Socket {
         readers.push(Arc::downgrade(reader));
     }
 
-    /// Leaves a connection to the remaining readers. If there are none, the connection closes with
-    /// the socket.
+    /// Leaves a connection to the threads that still accept connections here. If there are none,
+    /// the connection is closed with the socket.
     pub fn add_orphan(&self, connection: Connection) {
         self.orphans.lock().push(connection);
         self.readers.lock().iter().filter_map(Weak::upgrade).for_each(|reader| reader.wake());
@@ -347,8 +349,8 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
             if shares_port {
                 sockopt::set_socket_reuseport(fd, true)?;
             }
-            // The option is used only if a network card may have merged datagrams. With it, the
-            // kernel reads a cold cache line of every datagram, which costs a local datagram a
+            // This option is set only if a network card may have merged datagrams. With the option,
+            // the kernel reads a cold cache line of every datagram, which costs a local datagram a
             // seventh of its CPU time. Kernels before 5.0 do not support the option; each datagram
             // then takes a buffer.
             if has_network(address) {
@@ -362,14 +364,15 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
     }
 }
 
-/// Returns the maximum queue length of a Unix datagram socket created now.
+/// Returns the maximum queue length that a Unix datagram socket gets if it is created now.
 fn datagrams_max() -> usize {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
-    // The kernel accepts one more than the limit. The fallback is the largest common value.
+    // The kernel accepts one datagram more than the limit. The fallback is the largest common
+    // value.
     text.trim().parse().map_or(DATAGRAMS_MAX, |limit: usize| limit.saturating_add(1))
 }
 
-/// Returns true for a UDP address to which other hosts can send.
+/// Returns whether this is a UDP address to which other hosts can send.
 fn has_network(address: &Address) -> bool {
     matches!(address, Address::Udp(at) if !at.ip().is_loopback())
 }

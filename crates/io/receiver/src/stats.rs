@@ -26,14 +26,15 @@ pub struct Stats {
     pub connections: u64,
     /// Number of connections accepted since the start.
     pub connections_accepted: u64,
-    /// Number of connections closed immediately because `connections_max` were open.
+    /// Number of connections that were closed immediately because `connections_max` connections
+    /// were already open.
     pub connections_refused: u64,
     /// Number of connections that ended with a network error such as a reset.
     pub connection_errors: u64,
-    /// Number of system errors at listening sockets: out of memory, out of file descriptors.
+    /// Number of system errors at listening sockets, such as a lack of memory or file descriptors.
     pub socket_errors: u64,
-    /// Number of panics. A panic in a handler loses the round, and a panic while a connection is
-    /// read closes the connection.
+    /// Number of panics. A panic in a handler loses the messages of the round, and a panic while a
+    /// connection is read closes the connection.
     pub panics: u64,
     /// Number of threads that have exited while the receiver is still running. Their sockets are no
     /// longer read.
@@ -42,8 +43,8 @@ pub struct Stats {
     pub cpu: std::time::Duration,
     /// The most recent error message.
     pub last_error: Option<String>,
-    /// Number of error messages recorded so far, which distinguishes a repeated message from an old
-    /// one.
+    /// Number of error messages recorded so far. With this number, a repeated message can be
+    /// distinguished from an old one.
     pub errors_recorded: u64,
 }
 
@@ -73,7 +74,7 @@ impl Counters {
         *last_error = (last_error.0 + 1, Some(text));
     }
 
-    /// Returns all statistics except open connections and CPU time, which are stored elsewhere.
+    /// Returns all statistics except for open connections and CPU time, which are not stored here.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (errors_recorded, last_error) = self.last_error.lock().clone();

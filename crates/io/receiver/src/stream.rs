@@ -16,7 +16,7 @@ pub struct Stream {
     message_bytes_max: usize,
     /// The start of a message that is not complete yet.
     partial: Vec<u8>,
-    /// Whether the rest of an oversized line is being skipped.
+    /// Whether the remaining bytes of an oversized line are being skipped.
     is_skipping: bool,
 }
 
@@ -53,14 +53,15 @@ impl Stream {
     }
 
     /// Copies the partial message to the start of the memory and returns its length. The next bytes
-    /// of the stream must follow it.
+    /// of the stream must be read to the position after it.
     pub fn restore(&mut self, memory: &mut [u8]) -> usize {
         memory[..self.partial.len()].copy_from_slice(&self.partial);
         self.partial.len()
     }
 
     /// Parses `bytes`, which are the partial message followed by the bytes read, and adds the
-    /// messages to the batch. Keeps the incomplete rest. Returns the number of framing errors.
+    /// messages to the batch. Keeps the bytes of an incomplete message. Returns the number of
+    /// framing errors.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -75,7 +76,7 @@ impl Stream {
         Ok(errors)
     }
 
-    /// Ends the stream after `bytes`, the partial message. Returns the number of framing errors.
+    /// Ends the stream. `bytes` is the partial message. Returns the number of framing errors.
     pub fn finish(&mut self, bytes: &[u8], batch: &mut Batch, sender: u32) -> usize {
         self.partial = Vec::new();
         match self.framing {
@@ -151,7 +152,7 @@ impl Stream {
     }
 }
 
-/// Returns the length prefix at the start of the bytes.
+/// Returns the length prefix at the start of the bytes; `None` if it is incomplete.
 fn length_prefix(bytes: &[u8]) -> Option<usize> {
     bytes.first_chunk::<LENGTH_BYTES>().map(|prefix| u32::from_le_bytes(*prefix) as usize)
 }

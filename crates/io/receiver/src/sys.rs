@@ -10,15 +10,15 @@ use std::ptr::{self, NonNull};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Index in `SO_MEMINFO` of the count of datagrams dropped at a full socket.
+/// Index in `SO_MEMINFO` of the number of datagrams that were dropped at a full socket.
 const MEMINFO_DROPS: usize = 8;
 
 /// Reads a socket option. `T` must consist of integers that the kernel fills.
 fn option<T: Copy + Default>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, the size of `value`. Every T below consists
-    // of integers, for which any bytes are valid.
+    // SAFETY: the kernel writes at most `length` bytes, the size of `value`. Every `T` in this file
+    // consists of integers, for which any bytes are valid.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -62,11 +62,11 @@ pub fn merge_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Makes the kernel drop everything that arrives at the socket after this call.
 pub fn drop_all(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // One classic BPF instruction: `return 0`, where 0 is the number of bytes to keep.
+    // One classic BPF instruction, `return 0`. The 0 is the number of bytes to keep.
     let mut keep_nothing =
         libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };
-    // SAFETY: the kernel reads the program and its one instruction during the call only.
+    // SAFETY: the kernel reads the program and its one instruction, and only during the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -82,18 +82,19 @@ pub fn drop_all(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Returns a thread's CPU time so far; zero if it has exited.
 pub fn cpu_time(thread: &JoinHandle<()>) -> Duration {
     let mut clock = 0;
-    // SAFETY: the handle is neither joined nor detached, so the thread id is valid; `clock` is a
-    // local.
+    // SAFETY: the handle is neither joined nor detached, so the thread id is valid. `clock` is a
+    // local variable.
     let found = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a local. The call returns an error if the thread has exited.
+    // SAFETY: `time` is a local variable. The call returns an error if the thread has exited.
     if found != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Duration::ZERO;
     }
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Anonymous zeroed memory from the kernel. Only pages that were written are resident.
+/// Anonymous memory from the kernel, initially zeroed. Only pages that have been written are
+/// resident.
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -133,15 +134,15 @@ impl Mapping {
 
     /// Returns the pages to the kernel, which resets all bytes to 0.
     pub fn release(&mut self) {
-        // SAFETY: the range is this mapping, private and anonymous, and `&mut self` rules out views
-        // into it.
+        // SAFETY: the range is this mapping, which is private and anonymous, and `&mut self` rules
+        // out views into it.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, and nothing borrows it any more.
+        // SAFETY: the range is this mapping, and nothing borrows it anymore.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,10 +1,10 @@
-//! Wakes a thread that waits for its sockets.
+//! Wakes a thread that is waiting for its sockets.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An eventfd, readable from a wake-up to the next reset.
+/// An eventfd that is readable from a wake-up until the next reset.
 #[derive(Debug)]
 pub struct Wake(OwnedFd);
 
@@ -19,7 +19,8 @@ impl Wake {
 
     /// Wakes the thread.
     pub fn wake(&self) {
-        // The write fails only when the counter is at its maximum, and then the thread is awake.
+        // The write fails only if the counter is at its maximum, and in that case the thread is
+        // being woken anyway.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! Errors when a socket is opened, and their advice.
+//! The errors of sockets that cannot be opened, and the advice in these errors.
 
 use crate::support::{listen, options, start, udp, unixgram, wait_for};
 use millstream_receiver::{Address, BindError, Listen, Options, Receiver};
@@ -127,7 +127,8 @@ fn a_replaced_socket_file_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let (receiving, _, _) = start(&unixgram(&path), &options());
-    // Create it before the first file is removed; otherwise the inode number could be the same.
+    // Create this file before the first file is removed. Otherwise, it could get the same inode
+    // number.
     let next = folder.path().join("next.sock");
     let _other = UnixDatagram::bind(&next).unwrap();
     fs::rename(&next, &path).unwrap();

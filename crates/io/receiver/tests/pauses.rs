@@ -73,7 +73,7 @@ fn a_pause_can_be_requested_without_waiting() {
     assert!(!receiving.is_paused());
 }
 
-/// Writes lines until the socket accepts no more, and returns the number of bytes written.
+/// Writes lines until the socket accepts no more; returns the number of bytes written.
 fn fill(client: &mut impl Write) -> usize {
     let line = [&[b'x'; 998][..], b"\n"].concat();
     let (mut bytes, mut refusals) = (0, 0);
@@ -90,7 +90,7 @@ fn fill(client: &mut impl Write) -> usize {
     bytes
 }
 
-/// The amount of buffered data does not matter.
+/// All buffered data is read before a pause, however much it is.
 #[test]
 fn buffered_stream_data_is_read_before_a_pause() {
     let folder = tempfile::tempdir().unwrap();

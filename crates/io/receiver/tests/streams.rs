@@ -196,7 +196,7 @@ fn short_connections_are_not_refused() {
     }
 }
 
-/// Returns true if the peer has closed the connection.
+/// Returns whether the peer has closed the connection.
 fn is_closed(mut client: &UnixStream) -> bool {
     client.set_nonblocking(true).unwrap();
     !client.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)

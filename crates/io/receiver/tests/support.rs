@@ -140,7 +140,7 @@ pub fn sender(address: &Address) -> UdpSocket {
     socket
 }
 
-/// Waits until the statistics meet the condition. Panics with them on timeout.
+/// Waits until the statistics meet the condition. On timeout, panics and shows the statistics.
 pub fn wait_for(receiving: &Receiving, condition: impl Fn(&Stats) -> bool) -> Stats {
     let start = Instant::now();
     loop {
