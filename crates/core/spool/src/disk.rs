@@ -1,5 +1,5 @@
-//! The storage for a spool: a folder or, in tests, a simulated disk that can lose power. All system
-//! calls that read, write and sync segments are made and recorded here.
+//! The storage for a spool: a folder or, in tests, a simulated disk that can lose power. This
+//! module makes and records all system calls that read, write and sync segments.
 
 use crate::SpoolError;
 use millstream_recorder::record::{self, Subject};
@@ -21,24 +21,25 @@ const LOCK_BYTES: usize = 12;
 /// Maximum number of buffers passed to one system call; the kernel's limit is 1024.
 const BUFFERS_MAX: usize = 512;
 
-/// Attempts to lock a folder that another process is removing at the same time.
+/// Number of attempts to lock a folder that another process may be removing at the same time.
 const LOCK_ATTEMPTS: usize = 8;
 
 /// Storage for a spool's files: a folder or, in tests, a simulated disk that can lose power.
 pub trait SpoolDisk: Send {
-    /// Returns the name of the storage for messages, such as the folder's path.
+    /// Returns the name of the storage for use in messages, such as the folder's path.
     fn location(&self) -> String;
 
     /// Lists the names of all files.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Creates a file, or fails if it exists. Its name is durable after [`SpoolDisk::sync_folder`].
+    /// Creates a file; fails if the file exists. The file's name is durable after
+    /// [`SpoolDisk::sync_folder`].
     fn create(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
 
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
 
-    /// Renames a file, replacing any existing file with the new name.
+    /// Renames a file, and replaces any existing file with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
@@ -94,7 +95,7 @@ impl Folder {
                 Ok(Locked::By(process)) => {
                     return Err(SpoolError::InUse { folder: path.display().to_string(), process });
                 }
-                // The other process removed the lock file, or the folder, after this process opened
+                // Another process removed the lock file or the folder after this process had opened
                 // the lock file.
                 Ok(Locked::Removed) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -112,11 +113,11 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Removes the lock file while it is still locked, so that no other process can lock a removed
-    /// file unnoticed.
+    /// Remove the lock file while it is still locked, so that no other process unknowingly locks a
+    /// removed file.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.path.join(LOCK));
-        // This call fails unless the folder is empty.
+        // This call fails, as intended, unless the folder is empty.
         let _ = fs::remove_dir(&self.path);
     }
 }
@@ -159,7 +160,8 @@ fn lock(folder: &Path) -> io::Result<Locked> {
     }
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     if let Err(error) = file.write_all_at(owner.as_bytes(), 0) {
-        // The lock is effective even on a full disk, where the file's content cannot be written.
+        // The lock is effective even if the file's content cannot be written because the disk is
+        // full.
         log::debug!("{}: {error}", path.display());
     }
     Ok(Locked::Owned(file))
@@ -277,7 +279,7 @@ impl SegmentFile for RecordedFile {
     }
 }
 
-/// Writes buffers with as few system calls as the kernel permits.
+/// Writes all buffers with as few system calls as the kernel permits.
 fn write_all(file: &RecordedFile, mut at: u64, buffers: &[IoSlice<'_>]) -> io::Result<()> {
     let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let mut written = 0;

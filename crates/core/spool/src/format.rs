@@ -1,8 +1,8 @@
 //! The binary format of a segment: its header, entries and footer. `docs/formats/spool.md`
 //! describes the format.
 //!
-//! All numbers are little-endian. A checksum is the XXH3 hash (64 bits) of all preceding bytes in
-//! the structure, seeded with its position in the file.
+//! All numbers are little-endian. A checksum is the 64-bit XXH3 hash of all preceding bytes in the
+//! structure, seeded with the structure's position in the file.
 
 use crate::{Entry, EntryMeta, EntryNumber, NewEntry, SourceRange};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub const ENTRY_MAGIC: &[u8; 8] = b"\xD7MSENT\x01\n";
 /// First bytes of a footer; the second-to-last byte is the version.
 pub const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
 
-/// Bytes in a segment's header before the payload format.
+/// Number of bytes in a segment's header before the payload format.
 const SEGMENT_FIXED: usize = 26;
 
 /// Maximum bytes of a segment's header.
@@ -34,15 +34,15 @@ const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 /// Bytes in an entry's header before the fields of variable length.
 pub const ENTRY_FIXED: usize = 88;
 
-/// Bytes in a footer: fewer than in the smallest entry, so that a damaged footer is not counted as
-/// a lost entry.
+/// Number of bytes in a footer. A footer is smaller than any entry, so that a damaged footer is not
+/// counted as a lost entry.
 pub const FOOTER: usize = 80;
 
 const CHECKSUM: usize = 8;
 
 const COMPLETES: u16 = 1;
 
-/// A segment's random number, which its header, entries and footer contain.
+/// A random number that identifies a segment. The segment's header, entries and footer contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt(pub u64);
 
@@ -54,16 +54,16 @@ pub struct SegmentHeader {
     pub bytes: u64,
 }
 
-/// Result of reading a file's first bytes.
+/// The result of reading a file's first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opening {
     Header(SegmentHeader),
-    /// The header of a segment with another format version.
+    /// The header of a segment in another version of the format.
     Other(u32),
     Damaged,
 }
 
-/// Counts and numbers of a segment's entries.
+/// The number of entries and events in a segment, and the entries' numbers and times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub entries: u64,
@@ -75,7 +75,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds an entry.
+    /// Adds an entry to the totals.
     pub fn add(&mut self, meta: &EntryMeta) {
         if self.entries == 0 {
             self.first = meta.number;
@@ -88,7 +88,7 @@ impl Totals {
     }
 }
 
-/// An entry's place in its segment.
+/// The place of an entry in its segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Position of the entry's first byte in the file.
@@ -157,7 +157,7 @@ fn put_checksum(out: &mut Vec<u8>, from: usize, position: u64) {
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Splits off the checksum; `None` if it is wrong.
+/// Splits off the checksum at the end; returns `None` if it is wrong.
 fn checked(bytes: &[u8], position: u64) -> Option<&[u8]> {
     let (content, checksum) = bytes.split_last_chunk::<CHECKSUM>()?;
     (checksum_of(content, position) == u64::from_le_bytes(*checksum)).then_some(content)
@@ -190,7 +190,7 @@ pub fn put_segment_header(out: &mut Vec<u8>, salt: Salt, format: &str) -> io::Re
     Ok(())
 }
 
-/// Reads the first bytes of a file.
+/// Determines what a file contains from its first bytes.
 pub fn opening(bytes: &[u8]) -> Opening {
     parse_opening(bytes).unwrap_or(Opening::Damaged)
 }
@@ -228,7 +228,7 @@ pub fn put_footer(out: &mut Vec<u8>, salt: Salt, position: u64, totals: &Totals)
     put_checksum(out, from, position);
 }
 
-/// Reads the footer at this position.
+/// Reads the footer at this position; returns `None` if the bytes are not a valid footer.
 pub fn footer(bytes: &[u8], position: u64) -> Option<(Salt, Totals)> {
     let mut fields = Fields(checked(bytes.get(..FOOTER)?, position)?);
     fields.magic(FOOTER_MAGIC)?;
@@ -333,9 +333,9 @@ impl EntryChecksum {
     }
 }
 
-/// Returns an entry's salt and the length of its header, from its first [`ENTRY_FIXED`] bytes;
-/// `None` if an entry cannot begin with these bytes. Only the checksum shows whether the values are
-/// correct.
+/// Returns the salt of an entry and the length of its header, given the entry's first
+/// [`ENTRY_FIXED`] bytes; `None` if an entry cannot begin with these bytes. Only the checksum shows
+/// whether the values are correct.
 pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
     let mut fields = Fields(fixed.get(..ENTRY_FIXED)?);
     fields.magic(ENTRY_MAGIC)?;
@@ -345,8 +345,8 @@ pub fn entry_start(fixed: &[u8]) -> Option<(Salt, usize)> {
     (bytes >= ENTRY_FIXED + CHECKSUM).then_some((salt, bytes))
 }
 
-/// Reads the header of an entry at this position; `None` unless the header is unchanged and was
-/// written at this position.
+/// Reads the header of an entry at this position; returns `None` if the header has been changed, or
+/// was written at another position.
 pub fn entry_header(bytes: &[u8], at: u64) -> Option<EntryHeader> {
     let mut fields = Fields(checked(bytes, at)?);
     fields.magic(ENTRY_MAGIC)?;
@@ -371,7 +371,7 @@ pub fn entry_header(bytes: &[u8], at: u64) -> Option<EntryHeader> {
 }
 
 impl EntryHeader {
-    /// Returns whether the section lengths add up to the entry length.
+    /// Returns whether the lengths of all sections add up to the entry's length.
     fn has_sum(&self) -> bool {
         let body = self.payload_bytes() + u64::from(self.routing) + u64::from(self.rows);
         (self.header_bytes + CHECKSUM) as u64 + body == self.length

@@ -1,7 +1,7 @@
 //! Reads the segments in a folder without locking or changing them, even while an agent is running.
 //!
-//! The returned entries may be settled already, because a segment is removed only once all its
-//! entries are settled.
+//! Some of the returned entries may already be settled, because a segment is removed only once all
+//! its entries are settled.
 
 use crate::disk::RecordedFile;
 use crate::format::{segment_name, segment_number};
@@ -87,15 +87,12 @@ pub fn parse(segment: &[u8]) -> Result<Parsed, OtherFormat> {
     match survey(&mut bytes, place, |entry| entries.push(entry)) {
         Ok(Ok(info)) => Ok(Parsed { info, entries }),
         Ok(Err(error)) => Err(error),
-        // Reading from memory never fails.
+        // A reader of memory never fails.
         Err(_) => Ok(Parsed { info: SegmentInfo::default(), entries }),
     }
 }
 
-/// Returns a summary of each segment in a folder; empty if the folder does not exist.
-///
-/// # Errors
-/// Returns an error if a file cannot be read, or has another version of the format.
+/// Returns a summary of each segment in a folder. The list is empty if the folder does not exist.
 pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
     let mut found = Vec::new();
     for place in places(folder)? {
@@ -109,8 +106,8 @@ pub fn segments(folder: &Path) -> io::Result<Vec<SegmentInfo>> {
 /// Returns the entries in a folder, in order, starting at number `from`.
 ///
 /// # Errors
-/// Returns an error if the folder cannot be read. The iterator returns errors for files, and ends
-/// after an error.
+/// Returns an error if the folder cannot be read. If a file cannot be read, the iterator returns
+/// the error and then ends.
 pub fn entries(folder: &Path, from: EntryNumber) -> io::Result<Entries> {
     let mut places = VecDeque::from(places(folder)?);
     while places.front().is_some_and(|place| place.limit <= from) {
@@ -126,11 +123,11 @@ struct Place {
     first: EntryNumber,
     /// The first number of the next segment.
     limit: EntryNumber,
-    /// Whether the segment may still be in use for writing.
+    /// Whether an agent may still be writing to the segment.
     is_last: bool,
 }
 
-/// Lists the segments in order.
+/// Lists the segments in a folder, in order.
 fn places(folder: &Path) -> io::Result<Vec<Place>> {
     let mut numbers = Vec::new();
     let listed = match fs::read_dir(folder) {
@@ -151,7 +148,7 @@ fn places(folder: &Path) -> io::Result<Vec<Place>> {
     Ok(numbers.iter().zip(limits).map(place).collect())
 }
 
-/// Opens a segment; `None` if it was removed in the meantime.
+/// Opens a segment; returns `None` if it has been removed in the meantime.
 fn open(folder: &Path, place: &Place) -> io::Result<Option<FileBytes>> {
     let path = folder.join(&place.name);
     match File::open(&path) {
@@ -184,8 +181,7 @@ fn survey(
     };
     loop {
         let Step { skipped, found } = segment.step(bytes, EntryNumber(0))?;
-        // The end of the last segment is being written, or was being written when the agent
-        // stopped.
+        // The agent is writing the end of the last segment, or was writing it when it stopped.
         let may_be_torn = found.is_none() && place.is_last && !has_footer;
         if let Some(skipped) = skipped.filter(|_| !may_be_torn) {
             info.damage.push(skipped.damage(info.name.clone()));
@@ -218,7 +214,7 @@ impl SegmentInfo {
 struct Opened {
     frame: Frame,
     scanner: Scanner,
-    /// The numbers that the next entry may have.
+    /// The range of numbers that the next entry may have.
     numbers: Range<EntryNumber>,
 }
 
@@ -256,7 +252,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Opens the next segment; returns false if there is none.
+    /// Opens the next segment; returns `false` if there is none.
     fn open_next(&mut self) -> io::Result<bool> {
         while let Some(place) = self.places.pop_front() {
             if let Some(mut bytes) = open(&self.folder, &place)? {

@@ -1,7 +1,7 @@
 //! The segment files of a sink's disk buffer.
 //!
-//! A separate crate because it cuts a dependency: the command line reads disk buffers without the
-//! engine, and the format can be fuzzed alone.
+//! This is a separate crate so that the command line can read disk buffers without the engine, and
+//! so that the format can be fuzzed alone.
 //!
 //! A [`Spool`] is a sequence of entries in files of up to [`SEGMENT_BYTES_MAX`]. An entry is an
 //! encoded payload with the information that the engine needs to deliver it. One thread appends
@@ -15,7 +15,7 @@
 //! segment, fail this checksum.
 //!
 //! Damage is counted and skipped; the entries around it are returned. A disk error is not treated
-//! as damage: the call fails and can be repeated.
+//! as damage. Instead, the call fails and can be repeated.
 
 #![forbid(unsafe_code)]
 
@@ -40,8 +40,8 @@ pub const SEGMENT_FORMAT: u32 = format::VERSION;
 
 /// An entry number.
 ///
-/// Numbers ascend in a spool, with gaps, because a payload that was delivered from memory is never
-/// written.
+/// Numbers ascend in a spool. There are gaps, because a payload that is delivered from memory may
+/// never be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryNumber(pub u64);
 
@@ -93,9 +93,9 @@ pub struct NewEntry<'a> {
     pub meta: &'a EntryMeta,
     /// The payload; the boundaries of its parts are kept.
     pub parts: &'a [Bytes],
-    /// Bytes for the sink's lane, such as the topic; opaque to the spool.
+    /// Information for the sink's lane, such as the topic; opaque to the spool.
     pub routing: &'a [u8],
-    /// Bytes about single events; opaque to the spool.
+    /// Information about single events; opaque to the spool.
     pub rows: &'a [u8],
 }
 
@@ -104,7 +104,7 @@ pub struct NewEntry<'a> {
 pub struct Entry {
     /// The description of the payload.
     pub meta: EntryMeta,
-    /// The payload in parts as it was written, as slices of one buffer.
+    /// The payload, in the same parts as it was written. All parts are slices of one buffer.
     pub parts: Vec<Bytes>,
     /// Bytes for the sink's lane.
     pub routing: Bytes,
@@ -144,9 +144,9 @@ impl Default for SpoolOptions {
 /// The files alone cannot reveal that the last files are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolRecord {
-    /// Entries before this number are delivered.
+    /// Entries before this number have been delivered.
     pub settled: EntryNumber,
-    /// Number after the last entry that the record counts. The files may also contain later
+    /// Number after the last entry that the record includes. The files may also contain later
     /// entries.
     pub end: EntryNumber,
     /// Number of entries from `settled` to `end`.
@@ -162,7 +162,7 @@ impl From<EntryNumber> for SpoolRecord {
     }
 }
 
-/// Entries that a [`SpoolRecord`] counts but the files lack.
+/// The entries that a [`SpoolRecord`] includes but the files lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Number of entries.
@@ -201,7 +201,8 @@ pub struct OldestEntries {
     pub events: u64,
 }
 
-/// Size and entries of a spool. Entries that are not synced yet are not treated as unread.
+/// The size and the entries of a spool. Entries that have not been synced yet do not count as
+/// unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStats {
     /// Total bytes of the segment files, including appended bytes that are not synced.
@@ -218,10 +219,10 @@ pub struct SpoolStats {
     pub oldest_unreleased_ms: Option<i64>,
     /// Time at which the oldest unread entry was written, in milliseconds since 1970.
     pub oldest_unread_ms: Option<i64>,
-    /// The lowest number allowed for the next entry. It is greater than the number of every entry,
-    /// and not below the number of the first unsettled entry.
+    /// The lowest number allowed for the next entry. It is greater than the numbers of all entries,
+    /// and at least the number of the first unsettled entry.
     pub next_number: EntryNumber,
-    /// A number greater than the number of every durable entry.
+    /// A number that is greater than that of any durable entry.
     pub durable_end: EntryNumber,
     /// Whether there is an unread entry.
     pub has_unread: bool,

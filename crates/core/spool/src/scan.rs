@@ -8,10 +8,10 @@ use crate::{Damage, SegmentFile};
 use memchr::memmem;
 use std::io;
 
-/// Number of bytes to read at once; a larger entry is read into a separate buffer.
+/// Number of bytes to read at once. A larger entry is read into a separate buffer.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Number of bytes to search at once for the next entry's magic.
+/// Number of bytes to search at once for the magic of the next entry.
 const SEARCH_BYTES: usize = 256 << 10;
 
 /// The bytes of a segment from its start to an end, which may be before the end of the file.
@@ -115,14 +115,14 @@ fn from(bytes: &[u8], at: u64) -> &[u8] {
     usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default()
 }
 
-/// Facts about a segment, read from the start and the end of its file.
+/// The facts about a segment that can be read from the start and the end of its file.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The segment's header; `None` if it is damaged.
     pub header: Option<SegmentHeader>,
     /// Totals in the footer; `None` if the footer is damaged or not written yet.
     pub footer: Option<Totals>,
-    /// The segment's salt; `None` if header and footer are both damaged or missing.
+    /// The segment's salt; `None` if both the header and the footer are damaged or missing.
     pub salt: Option<Salt>,
     /// Size of the file in bytes.
     pub file_bytes: u64,
@@ -133,7 +133,7 @@ pub struct Frame {
 pub struct OtherVersion(pub u32);
 
 impl Frame {
-    /// Reads header and footer of a whole file.
+    /// Reads the header and the footer of a complete file.
     pub fn read(bytes: &mut impl Bytes) -> io::Result<Result<Frame, OtherVersion>> {
         let file_bytes = bytes.end();
         let header = match opening(bytes.peek(0, SEGMENT_HEADER_MAX)?) {
@@ -159,19 +159,19 @@ impl Frame {
         Position { at, ..Position::default() }
     }
 
-    /// Returns the end of the entries.
+    /// Returns the position where the entries end.
     pub fn end(&self) -> u64 {
         let footer = if self.footer.is_some() { FOOTER as u64 } else { 0 };
         self.file_bytes - footer
     }
 }
 
-/// A range of bytes without a valid entry.
+/// A range of bytes that contains no valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     pub at: u64,
     pub bytes: u64,
-    /// Lost entries and events, if known.
+    /// Number of lost entries and events, if known.
     pub lost: Option<(u64, u64)>,
 }
 
@@ -191,7 +191,7 @@ impl Skipped {
 /// An entry with a valid header.
 pub struct FoundEntry {
     pub header: EntryHeader,
-    /// All bytes of the entry, with a correct checksum; `None` if the caller did not want them.
+    /// All bytes of the entry, with a correct checksum; `None` if the caller did not request them.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -199,7 +199,7 @@ pub struct FoundEntry {
 pub struct Step {
     /// Bytes that were skipped before the entry.
     pub skipped: Option<Skipped>,
-    /// The entry; `None` at the end.
+    /// The entry; `None` at the end of the segment.
     pub found: Option<FoundEntry>,
 }
 
@@ -232,7 +232,7 @@ impl Scanner {
         while let Some(header) = self.next_header(bytes, at)? {
             at = header.end().at;
             let wanted = wants(&header);
-            // The length is at most the length of the file.
+            // The length is at most the length of the file, so the cast is lossless.
             let copy =
                 |bytes: &mut _| Bytes::copy(bytes, header.position.at, header.length as usize);
             let entry = if wanted { Some(copy(bytes)?) } else { None };
@@ -257,8 +257,8 @@ impl Scanner {
         Ok(Step { skipped, found: None })
     }
 
-    /// Describes the bytes from the current position to `until`; `None` if there are none.
-    /// `reached` is the number of entries and events before `until`, if known.
+    /// Describes the bytes from the current position to `until` as skipped; returns `None` if there
+    /// are none. `reached` is the number of entries and events before `until`, if known.
     fn skipped(&self, until: u64, reached: Option<(u64, u64)>) -> Option<Skipped> {
         let Position { at, ordinal, events } = self.position;
         let bytes = until.checked_sub(at).filter(|bytes| *bytes > 0)?;
@@ -279,8 +279,8 @@ impl Scanner {
     pub fn header_at(&self, bytes: &mut impl Bytes, at: u64) -> io::Result<Option<EntryHeader>> {
         let Some((salt, len)) = entry_start(bytes.peek(at, ENTRY_FIXED)?) else { return Ok(None) };
         let end = bytes.end();
-        // The salt is checked first, so that a payload that contains many magics does not cause a
-        // long header to be read for each of them.
+        // Check the salt first. Otherwise, a payload that contains many magics would cause a long
+        // header to be read for each of them.
         let is_ours = self.salt.is_none_or(|own| own == salt);
         if !is_ours || end.saturating_sub(at) < len as u64 {
             return Ok(None);
@@ -302,7 +302,7 @@ impl Scanner {
                     }
                     at += 1;
                 }
-                // The magic may begin in this window and end after it.
+                // The magic may begin in this window and end after it, so keep the last bytes.
                 None if searched >= ENTRY_MAGIC.len() => {
                     at += (searched - ENTRY_MAGIC.len() + 1) as u64;
                 }
@@ -313,8 +313,8 @@ impl Scanner {
     }
 }
 
-/// Returns whether the last bytes of a file are a damaged footer, which is not followed by lost
-/// entries. The start of a truncated entry is not a damaged footer.
+/// Returns whether the last bytes of a file are a damaged footer, in which case no entries are lost
+/// there. The start of a truncated entry does not count as a damaged footer.
 fn is_damaged_footer(tail: &[u8]) -> bool {
     let has_length = tail.len() == FOOTER && !tail.starts_with(ENTRY_MAGIC);
     tail.len() <= FOOTER && (has_length || tail.starts_with(FOOTER_MAGIC))

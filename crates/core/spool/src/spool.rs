@@ -30,8 +30,8 @@ struct Segment {
     /// End of all entries, including entries that are not synced yet.
     written_end: u64,
     written: Totals,
-    /// Whether `totals` include every entry that was ever durable, so that missing entries are
-    /// known to be lost.
+    /// Whether `totals` include every entry that has ever been durable. In that case, any missing
+    /// entries are known to be lost.
     is_counted: bool,
     /// Whether the file existed before the last successful sync.
     is_durable: bool,
@@ -61,13 +61,13 @@ impl Segment {
     }
 }
 
-/// State of reading one segment.
+/// The state of reading a segment.
 struct Reader {
     bytes: FileBytes,
     scanner: Scanner,
 }
 
-/// An entry that was returned but not released.
+/// An entry that was returned and has not been released yet.
 #[derive(Clone, Copy)]
 struct InFlight {
     number: EntryNumber,
@@ -76,7 +76,7 @@ struct InFlight {
     position: Position,
 }
 
-/// An unread entry.
+/// The number and the time of an unread entry.
 #[derive(Clone, Copy)]
 struct Upcoming {
     number: EntryNumber,
@@ -95,18 +95,18 @@ pub struct Spool {
     disk: Box<dyn SpoolDisk>,
     options: SpoolOptions,
     segments: VecDeque<Segment>,
-    /// Entries before this number are delivered.
+    /// Entries before this number have been delivered.
     settled: EntryNumber,
-    /// A number greater than the number of every durable entry.
+    /// A number that is greater than that of any durable entry.
     after_durable: EntryNumber,
     /// Number of segments that have been read to the end.
     reading: usize,
     /// The segment being read; `None` at the start of a segment.
     reader: Option<Reader>,
-    /// A number greater than every number that was returned or passed over.
+    /// A number that is greater than that of any entry that was returned or passed over.
     after_read: EntryNumber,
     in_flight: VecDeque<InFlight>,
-    /// The first unread entry, if it is not the first in its segment.
+    /// The first unread entry, if it is known and is not the first one in its segment.
     upcoming: Option<Upcoming>,
     writer: Option<Writer>,
     queue: Queue,
@@ -114,8 +114,8 @@ pub struct Spool {
     first_unsynced: Option<Upcoming>,
     /// Whether a file was created since the last sync of the folder.
     has_new_names: bool,
-    /// Files from failed writes and with dropped entries. They are removed before another file is
-    /// created.
+    /// Files that remain from failed writes, and files with dropped entries. They are removed
+    /// before another file is created.
     stale: Vec<String>,
     damage: Vec<Damage>,
     missing: Missing,
@@ -168,8 +168,7 @@ impl Spool {
         std::mem::take(&mut self.damage)
     }
 
-    /// Returns the entries in the record that were missing from the files when the spool was
-    /// opened.
+    /// Returns the entries that the record includes but the files lacked when the spool was opened.
     pub fn missing(&self) -> Missing {
         self.missing
     }
@@ -189,8 +188,8 @@ impl Spool {
         let totals = &self.segments[index].totals;
         let first = Upcoming { number: totals.first, written_ms: totals.first_ms };
         let is_partly_read = index == self.reading && self.position_in(index).ordinal > 0;
-        // The upcoming entry is unknown only after a disk error. It cannot be older than the
-        // segment.
+        // The upcoming entry is unknown only after a disk error. In that case, use the first entry
+        // of the segment, which cannot be newer.
         Some(self.upcoming.filter(|_| is_partly_read).unwrap_or(first))
     }
 }

@@ -1,4 +1,4 @@
-//! The entries that a spool keeps, and the effects of a crash, damage or a failing disk.
+//! The entries that a spool keeps, and the effects of a crash, of damage, or of a failing disk.
 
 mod basics;
 mod crashes;
@@ -11,7 +11,7 @@ mod record;
 use crate::*;
 use std::path::Path;
 
-/// A folder in which syncs cost nothing, if the system has one.
+/// Returns a folder in memory, where syncs cost nothing, if the system has one.
 fn memory_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
@@ -24,12 +24,12 @@ fn open_in(folder: &Path, options: SpoolOptions, settled: u64) -> Spool {
     Spool::open(Box::new(folder), options, EntryNumber(settled)).expect("a spool")
 }
 
-/// An entry whose content depends on its number.
+/// Returns an entry whose content depends on its number.
 fn entry(number: u64) -> Entry {
     entry_of(number, 1 + number as usize * 7 % 60, "text/1")
 }
 
-/// An entry with a payload of about this length.
+/// Returns an entry with a payload of about this length.
 fn entry_of(number: u64, bytes: usize, format: &str) -> Entry {
     let payload: Vec<u8> = (0..bytes).map(|at| (at as u64 * 31 + number * 7) as u8).collect();
     let payload = Bytes::from(payload);

@@ -16,14 +16,14 @@ impl Spool {
     /// segments that contain only such entries are removed.
     ///
     /// The headers and footers are read; a segment without a valid footer is read to its end. Bytes
-    /// after the last valid entry in the last segment were not synced before a crash, and are cut
-    /// off. If the files contain fewer entries than the record counts, the difference is in
+    /// after the last valid entry in the last segment were not synced before a crash, so they are
+    /// cut off. If the files contain fewer entries than the record counts, the difference is in
     /// [`Spool::missing`], and a copy of the last segment before the cut is kept as `*.damaged`.
     ///
     /// # Errors
     /// Returns [`SpoolError::Newer`] if a segment has a newer format; the files are then unchanged.
-    /// Returns [`SpoolError::Io`] for disk errors; no entry is lost then, and the call can be
-    /// repeated.
+    /// Returns [`SpoolError::Io`] for disk errors; in that case, no entry is lost, and the call can
+    /// be repeated.
     pub fn open(
         disk: Box<dyn SpoolDisk>,
         options: SpoolOptions,
@@ -48,7 +48,7 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// A segment file that was found, with the facts needed to read it.
+/// A segment file that was found, with the facts that are needed to read it.
 struct FoundSegment {
     first: EntryNumber,
     bytes: FileBytes,
@@ -61,7 +61,7 @@ struct Valid {
     totals: Totals,
     /// End of the last valid entry.
     end: u64,
-    /// Whether `totals` include all entries of the segment.
+    /// Whether `totals` include all entries that the segment has ever contained.
     is_counted: bool,
     salt: Option<Salt>,
     format: Option<Arc<str>>,
@@ -104,8 +104,8 @@ fn open(
     Ok(spool)
 }
 
-/// Returns the segments, each with the end of its last valid entry, and the recorded entries that
-/// are missing.
+/// Returns the segments, each with the end of its last valid entry, and the entries that are
+/// missing according to the record.
 fn loaded_all(
     found: Vec<FoundSegment>,
     record: &SpoolRecord,
@@ -142,8 +142,8 @@ fn found_segments(disk: &dyn SpoolDisk) -> Result<Vec<FoundSegment>, Refused> {
     Ok(found)
 }
 
-/// Returns a segment with the entries from the number in its name up to `limit`, and the end of its
-/// last valid entry.
+/// Loads a segment: the entries from the number in its name up to `limit`. Also returns the end of
+/// the last valid entry.
 fn loaded(
     found: &mut FoundSegment,
     limit: EntryNumber,
@@ -192,12 +192,13 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> i
     while let Some(found) = scanner.step(bytes, |_| true)?.found {
         let EntryHeader { meta, position, .. } = found.header;
         if meta.number >= numbers.end {
-            // These bytes are the remains of a failed write.
+            // From here on, the bytes remain from a failed write.
             valid.is_counted = true;
             valid.end = position.at;
             break;
         }
-        // Lower numbers belong to another file, whose blocks a disk may leave in a torn file.
+        // Lower numbers belong to another file, whose blocks a disk may leave in a file after a
+        // torn write.
         if meta.number >= numbers.start {
             valid.add(&meta, scanner.position);
         }
@@ -207,10 +208,10 @@ fn scan(bytes: &mut impl Bytes, frame: &Frame, numbers: Range<EntryNumber>) -> i
 }
 
 impl Valid {
-    /// Adds an entry, whose end is at position `end`.
+    /// Adds an entry that ends at position `end`.
     fn add(&mut self, meta: &EntryMeta, end: Position) {
         self.totals.add(meta);
-        // The count includes damaged entries.
+        // The counts in the position include damaged entries.
         self.totals.entries = end.ordinal;
         self.totals.events = end.events;
         self.end = end.at;
@@ -218,7 +219,7 @@ impl Valid {
     }
 }
 
-/// Returns the format in the first entry of a segment whose header is damaged.
+/// Returns the payload format of a segment whose header is damaged, taken from its first entry.
 fn first_format(bytes: &mut impl Bytes, frame: &Frame) -> io::Result<Arc<str>> {
     let found = Scanner::new(frame).step(bytes, |_| false)?.found;
     Ok(found.map_or_else(|| Arc::from(""), |found| found.header.meta.format))
@@ -254,7 +255,7 @@ fn repair(disk: &dyn SpoolDisk, segments: &mut VecDeque<(Segment, u64)>) -> io::
 }
 
 impl Segment {
-    /// Returns a number greater than the number of every durable entry.
+    /// Returns a number that is greater than that of any durable entry.
     fn after_durable(&self) -> EntryNumber {
         match self.totals.entries {
             0 => self.first,

@@ -37,7 +37,8 @@ impl Spool {
         Ok(None)
     }
 
-    /// Rereads an entry for another delivery attempt; `None` if the entry is damaged or removed.
+    /// Rereads an entry for another delivery attempt; returns `None` if the entry is damaged or has
+    /// been removed.
     ///
     /// # Errors
     /// Returns an error if the disk fails; the call can be repeated.
@@ -73,8 +74,8 @@ impl Spool {
         !is_written && !self.segments[index].has_unsynced()
     }
 
-    /// Moves past the segment. The rest of a segment without a footer is lost, because the footer
-    /// is durable before another segment exists.
+    /// Moves past the segment. If the segment has no footer, the bytes that remain are lost,
+    /// because the footer is durable before another segment exists.
     pub(super) fn end_segment(&mut self) {
         let segment = &mut self.segments[self.reading];
         if !segment.is_counted {
@@ -91,7 +92,7 @@ impl Spool {
         self.upcoming = None;
     }
 
-    /// Forgets the position in a segment that no longer exists.
+    /// Forgets the read position if the segment no longer exists.
     pub(super) fn forget_reader_of_removed(&mut self) {
         if self.reading >= self.segments.len() {
             self.reading = self.segments.len();
@@ -100,7 +101,7 @@ impl Spool {
         }
     }
 
-    /// Opens the segment to read.
+    /// Returns the reader of the current segment, after opening the segment if necessary.
     pub(super) fn reader(&mut self) -> io::Result<&mut Reader> {
         let segment = &self.segments[self.reading];
         let reader = match self.reader.take() {
@@ -116,7 +117,7 @@ impl Spool {
         Ok(reader)
     }
 
-    /// Finds the next entry in the segment; `None` if the file is gone.
+    /// Finds the next entry in the segment; returns `None` if the file is gone.
     fn step(&mut self) -> io::Result<Option<Step>> {
         let from = self.after_read.max(self.settled).max(self.segments[self.reading].first);
         let wanted = from..self.first_of_next(self.reading);
@@ -132,8 +133,8 @@ impl Spool {
         reader.scanner.step(&mut reader.bytes, wants).map(Some)
     }
 
-    /// Returns the first number in the next segment. If this segment contains entries with that
-    /// number or higher ones, they are the remains of a failed write, and were rewritten.
+    /// Returns the first number in the next segment. Entries in this segment with that number or a
+    /// higher one remain from a failed write, and have been rewritten.
     fn first_of_next(&self, index: usize) -> EntryNumber {
         self.segments.get(index + 1).map_or(EntryNumber(u64::MAX), |next| next.first)
     }
@@ -150,7 +151,8 @@ impl Spool {
         self.look_ahead();
     }
 
-    /// Reads the time of the next entry in the segment, which the next call reads anyway.
+    /// Reads ahead for the number and the time of the next entry. The next call reads these bytes
+    /// anyway.
     fn look_ahead(&mut self) {
         self.upcoming = None;
         if let Some(reader) = &mut self.reader
@@ -162,7 +164,7 @@ impl Spool {
         }
     }
 
-    /// Moves past the entries that are settled and unread. Their bodies are not read.
+    /// Moves past unread entries that are settled, without reading their bodies.
     pub(super) fn pass_settled(&mut self) -> io::Result<()> {
         while self.settled > self.after_read && self.reading < self.segments.len() {
             let segment = &self.segments[self.reading];
@@ -176,7 +178,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Moves past the next entry; returns false if that entry is not settled or does not exist.
+    /// Moves past the next entry if it is settled. Returns `false` if the entry is not settled or
+    /// does not exist.
     fn pass_one(&mut self) -> io::Result<bool> {
         let settled = self.settled;
         let reader = match self.reader() {

@@ -25,8 +25,8 @@ impl Comparison<'_> {
         Comparison { record, entries: 0, events: 0 }
     }
 
-    /// Adds a segment. Damaged entries are treated as present if the entries around them reveal
-    /// their number, because reading will find the damage.
+    /// Adds a segment. Damaged entries count as present if the entries around them reveal their
+    /// number, because reading will find the damage.
     pub fn add(&mut self, segment: &Segment, bytes: &mut impl Bytes) -> io::Result<()> {
         let SpoolRecord { settled, end, .. } = *self.record;
         let totals = &segment.totals;
@@ -64,7 +64,7 @@ impl Comparison<'_> {
         Ok((from, segment.after_last()))
     }
 
-    /// Returns the recorded entries that the segments lack.
+    /// Returns the recorded entries that no segment contains.
     pub fn missing(&self) -> Missing {
         Missing {
             entries: self.record.entries.saturating_sub(self.entries),
@@ -81,8 +81,8 @@ impl Segment {
     }
 }
 
-/// Marks the segments whose entries are all recorded as counted, because the comparison reports
-/// entries that were cut off as missing.
+/// Sets `is_counted` for the segments whose entries the record includes, because entries that were
+/// cut off from them are reported as missing.
 pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRecord) {
     let limits: Vec<_> = segments.iter().skip(1).map(|next| next.first).collect();
     for (segment, limit) in segments.iter_mut().zip(limits) {
@@ -90,8 +90,8 @@ pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRec
     }
 }
 
-/// Keeps a copy of each file that [`open`](super::Spool::open) is about to cut or remove. Each
-/// segment comes with the end of its last valid entry.
+/// Keeps a copy of each file that [`open`](super::Spool::open) is about to cut or remove.
+/// `segments` contains each segment with the end of its last valid entry.
 ///
 /// If an error occurs, only the copy is lost.
 pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u64)>) {
@@ -100,7 +100,7 @@ pub(super) fn keep_copies(disk: &dyn SpoolDisk, segments: &VecDeque<(Segment, u6
         let is_intact = rest == 0 || segment.has_footer && rest == FOOTER as u64;
         if !is_intact && let Err(error) = keep_copy(disk, segment) {
             log::warn!("disk buffer {}: cannot keep {}: {error}", disk.location(), segment.name());
-            // A partial copy would only fill a disk that may be full.
+            // A partial copy would only waste space on a disk that may be full.
             _ = remove(disk, &damaged_name(segment.first));
         }
         if segment.totals.entries > 0 {

@@ -10,8 +10,9 @@ use std::io;
 const DAMAGED_FILES_MAX: usize = 2;
 
 impl Spool {
-    /// Records that the entries before `settled` are delivered and that this is committed. Removes
-    /// the segments that contain only such entries. If no entry remains, no file remains.
+    /// Records that the entries before `settled` have been delivered, and that this has been
+    /// committed. Removes the segments that contain only such entries. If no entries remain, no
+    /// files remain.
     ///
     /// A damaged segment is renamed to `*.damaged` instead; the latest two are kept.
     ///
@@ -31,8 +32,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the oldest entries that can be dropped to make room: the entries in the first
-    /// segment with unread entries, if all its entries are synced. `None` if there is no such
+    /// Returns the oldest entries that can be dropped to make room: the unread entries of the first
+    /// segment that has any and whose entries are all synced. Returns `None` if there is no such
     /// segment.
     ///
     /// A segment stays as long as any of its entries has been read and not released, because the
@@ -54,15 +55,16 @@ impl Spool {
 
     fn may_drop(&self, index: usize) -> bool {
         let segment = &self.segments[index];
-        // Segments are read in order.
+        // Segments are read in order, so the last entry in flight is in the last segment that was
+        // read.
         let last_read = self.in_flight.back().map(|entry| entry.segment);
         self.has_unread_in(index) && !segment.has_unsynced() && last_read != Some(segment.first)
     }
 
-    /// Drops entries that [`Spool::oldest`] has returned, and their segment.
+    /// Drops the entries that [`Spool::oldest`] has returned, and their segment.
     ///
-    /// The entries are never returned, even if the disk fails. A file that cannot be removed now is
-    /// removed before another file is created.
+    /// The entries are never returned after that, even if the disk fails. A file that cannot be
+    /// removed now is removed before another file is created.
     pub fn drop_oldest(&mut self, oldest: &OldestEntries) {
         let is_it = |segment: &Segment| segment.first == oldest.segment;
         let Some(index) = self.segments.iter().position(is_it) else { return };
@@ -72,16 +74,17 @@ impl Spool {
             self.stale.push(name);
         }
         self.forget_segment(index);
-        // Without the sync, a power loss may bring the entries back.
+        // Without the sync, the entries could reappear after a power loss.
         let synced = removed.and_then(|()| self.disk.sync_folder());
         self.tolerate(synced);
     }
 
-    /// Returns whether all entries in the first segment are settled.
+    /// Returns whether all entries in the first segment are settled, so that the segment can be
+    /// removed.
     fn is_first_released(&self) -> bool {
         let segment = &self.segments[0];
         let is_before_settled = segment.totals.last < self.settled;
-        // In a segment that is not counted, only reading reveals the lost entries.
+        // If a segment is not counted, lost entries are noticed only by reading it.
         let is_known = segment.is_counted && segment.totals.entries > 0;
         let is_passed = self.segments.get(1).is_some_and(|next| next.first <= self.settled);
         !segment.has_unsynced()

@@ -5,8 +5,8 @@ use crate::EntryNumber;
 use std::io;
 
 impl Spool {
-    /// Counts the entries up to `number` as read, because their payloads were delivered from
-    /// memory. [`Spool::read`] can still read them until they are released.
+    /// Counts the entries up to and including `number` as read, because their payloads were
+    /// delivered from memory. [`Spool::read`] can still read them until they are released.
     ///
     /// The bodies of the entries are not read. If the disk fails, the next [`Spool::next`] skips
     /// the entries.

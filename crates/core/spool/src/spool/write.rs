@@ -17,11 +17,11 @@ const SHARED_BYTES_MIN: usize = 4 << 10;
 /// Number of queued bytes at which the queue is written.
 const QUEUED_BYTES_MAX: u64 = 512 << 10;
 
-/// Number of queued pieces at which the queue is written; at most the number that one system call
-/// takes.
+/// Number of queued pieces at which the queue is written. It must not exceed the number that one
+/// system call takes.
 const QUEUED_PIECES_MAX: usize = 480;
 
-/// Maximum capacity of the queue's buffer to keep, in bytes.
+/// Capacity above which the queue's buffer is not kept, in bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The last segment, to which entries are appended.
@@ -40,14 +40,14 @@ pub struct Queue {
     bytes: u64,
 }
 
-/// Bytes to write, either in the queue's buffer or in one of the caller's buffers.
+/// Bytes to write, which are either in the queue's buffer or in one of the caller's buffers.
 enum Piece {
     Buffered(Range<usize>),
     Shared(Bytes),
 }
 
 impl Queue {
-    /// Queues the bytes that `put` appends to the buffer.
+    /// Queues the bytes that `put` appends to the queue's buffer.
     fn buffered<T>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let start = self.buffer.len();
         let done = put(&mut self.buffer);
@@ -110,7 +110,7 @@ impl Spool {
     /// Returns an error if the disk fails, and [`io::ErrorKind::InvalidInput`] for a number below
     /// [`next_number`](crate::SpoolStats::next_number) or a section larger than 4 GiB. After any
     /// error, the spool has lost all entries since the last successful sync. Entries that were
-    /// settled in the meantime need not be appended again.
+    /// settled in the meantime do not need to be reappended.
     pub fn append(&mut self, entry: &NewEntry<'_>) -> io::Result<()> {
         let done = self.append_entry(entry);
         if done.is_err() {
@@ -131,7 +131,7 @@ impl Spool {
             return done;
         }
         self.commit();
-        // Entries may have been delivered from memory, and settled, before they were durable.
+        // Entries may have been delivered from memory, and settled, before they became durable.
         let released = self.release(self.settled);
         self.tolerate(released);
         Ok(())
@@ -166,7 +166,7 @@ impl Spool {
         if self.queue.is_full() { self.write_queue() } else { Ok(()) }
     }
 
-    /// Returns whether the last segment has room for an entry with this format and length.
+    /// Returns whether the last segment has room for an entry with this payload format and length.
     fn has_room(&self, meta: &EntryMeta, bytes: u64) -> bool {
         let Some(segment) = self.segments.back() else { return false };
         let limit = self.options.segment_bytes.min(SEGMENT_BYTES_MAX);
@@ -175,7 +175,7 @@ impl Spool {
         segment.format == meta.format && (is_empty || fits)
     }
 
-    /// Creates a segment for this entry and later ones.
+    /// Creates a segment that starts with this entry.
     fn begin_segment(&mut self, meta: &EntryMeta) -> io::Result<()> {
         self.remove_stale()?;
         self.finish_previous();
@@ -207,8 +207,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes the footer of the previous segment, if the disk previously had no room for it. The
-    /// footer shows that the file is complete although another file follows.
+    /// Adds the footer of the previous segment if the disk had no room for it earlier. The footer
+    /// shows that the file is complete, so that nothing is missing before the next file.
     fn finish_previous(&mut self) {
         let previous = self.segments.back_mut().filter(|segment| !segment.has_footer);
         if let Some(segment) = previous {
@@ -255,7 +255,8 @@ impl Spool {
     }
 
     /// Ends the last segment with a footer. The footer and the file's name are durable before
-    /// another segment exists, so after a power loss only the last segment may end in a torn entry.
+    /// another segment exists, so that after a power loss, only the last segment can end with a
+    /// torn entry.
     fn seal(&mut self) -> io::Result<()> {
         let Some(salt) = self.writer.as_ref().map(|writer| writer.salt) else { return Ok(()) };
         if let Some(segment) = self.segments.back_mut() {
@@ -307,8 +308,9 @@ impl Spool {
         self.after_durable = self.next_number();
     }
 
-    /// Discards all entries since the last successful sync. Nothing more is written to their files,
-    /// because after a failed sync, pages of a file may be lost although later syncs succeed.
+    /// Discards all entries since the last successful sync. Nothing more is written to the files of
+    /// these entries, because after a failed sync, pages of a file may be lost even if later syncs
+    /// succeed.
     fn roll_back(&mut self) {
         self.queue.clear();
         self.first_unsynced = None;
@@ -347,7 +349,7 @@ impl Spool {
 }
 
 impl Segment {
-    /// Ends the file after the durable entries, with a footer if the disk has room for it, and
+    /// Truncates the file after the durable entries, adds a footer if the disk has room for it, and
     /// syncs the file.
     pub fn cut(&mut self, file: &dyn SegmentFile) -> io::Result<()> {
         file.set_len(self.end)?;
@@ -361,7 +363,7 @@ impl Segment {
                 self.file_bytes += footer.len() as u64;
                 self.has_footer = true;
             }
-            // A segment without a footer is scanned when it is opened.
+            // Without a footer, the segment is scanned when it is opened.
             Err(_) => file.set_len(self.end)?,
         }
         file.sync()

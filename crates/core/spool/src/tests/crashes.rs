@@ -43,7 +43,7 @@ fn restart(left: Files, promise: &Promise, random: &mut Rng) {
     let last = found.last().map_or(0, |entry| entry.meta.number.0 + 1);
     let next = spool.stats().next_number.0;
     assert!(next >= last.max(promise.settled));
-    // The spool remains in use.
+    // The spool stays in use after the crash.
     let mut promise = promise.clone();
     let more = [entry(next), entry(next + 2)];
     add(&mut spool, &more);
@@ -137,7 +137,7 @@ fn what_a_start_after_a_kill_returns_survives_a_power_loss() {
 }
 
 /// Runs a workload on a disk on which, starting with one of the changes, all writes fail, or only
-/// writes that need space. After some calls there is free space again.
+/// writes that need space. After some calls, space becomes free again.
 fn fill(seed: u64, full_at: usize, only_growth: bool) {
     let mut random = Rng::with_seed(seed);
     let mut driver = Driver::new();
@@ -175,7 +175,7 @@ fn killed(seed: u64) -> (Files, Promise) {
     (driver.disk.files(), promise)
 }
 
-/// A disk that cannot be written or read during the start, at each of its operations.
+/// During the start, the disk cannot be written or read: each operation fails in turn.
 #[test]
 fn a_start_on_a_failing_disk_loses_nothing() {
     for seed in Seed::of_test_or(0).cases(FAILING_STARTS) {

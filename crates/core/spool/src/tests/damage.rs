@@ -5,7 +5,7 @@ use super::*;
 use crate::scan::{Frame, Scanner};
 use millstream_testkit_random::{Seed, TestSize};
 
-/// Three segments, the last one without a footer, and their entries.
+/// Returns three segments, of which the last one has no footer, and their entries.
 fn written() -> (Files, Vec<Entry>) {
     let disk = Disk::default();
     let mut spool = disk.open(0).unwrap();
@@ -16,7 +16,7 @@ fn written() -> (Files, Vec<Entry>) {
     (files, written)
 }
 
-/// The same segments after a restart, which adds the footer.
+/// Returns the same segments after a restart, which adds the missing footer.
 fn sealed() -> (Files, Vec<Entry>) {
     let (files, written) = written();
     let disk = Disk::of(files);
@@ -24,7 +24,7 @@ fn sealed() -> (Files, Vec<Entry>) {
     (disk.files(), written)
 }
 
-/// Entries and damage that a start finds in damaged files.
+/// The entries and the damage that a start finds in damaged files.
 struct FoundEntry {
     entries: Vec<Entry>,
     damage: Vec<Damage>,
@@ -135,7 +135,7 @@ fn a_damaged_range_costs_the_entries_in_it() {
     }
 }
 
-/// Payloads with the bytes of the same or another disk buffer, or with only the magic bytes.
+/// The payloads contain the bytes of the same disk buffer, of another one, or only the magic bytes.
 #[test]
 fn an_entry_inside_a_payload_is_never_returned() {
     let (mut inner, _) = sealed();
@@ -170,7 +170,7 @@ fn an_entry_inside_a_payload_is_never_returned() {
     }
 }
 
-/// The bytes of another disk buffer, at the same position as in its file.
+/// A file contains bytes of another disk buffer, at the position where they were in that file.
 #[test]
 fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     let (other, _) = sealed();
@@ -199,7 +199,8 @@ fn an_entry_of_another_segment_at_its_own_position_is_not_returned() {
     assert_eq!(missing(&find(files), &[outer, entry(4)]), [0]);
 }
 
-/// A file of another spool under a segment name, and one segment under two names.
+/// One spool contains a file of another spool under a segment's name; another contains a segment
+/// under two names.
 #[test]
 fn a_copied_segment_is_returned_once() {
     let (mut files, written) = sealed();
@@ -208,7 +209,7 @@ fn a_copied_segment_is_returned_once() {
     files.contents.push(copy);
     files.names.insert("00000000000000000099.spool".to_owned(), files.contents.len() - 1);
     assert_eq!(missing(&find(files.clone()), &written), [0; 0]);
-    // The name is unused, so a segment that begins with this number can get it.
+    // No file has this name, so a segment that begins with this number can get it.
     let disk = Disk::of(files);
     let mut spool = disk.open(0).unwrap();
     assert_eq!(spool.stats().next_number, EntryNumber(8));

@@ -1,5 +1,5 @@
-//! A disk that loses power: writes since the last sync, and name changes, may be kept, lost, or
-//! kept in part.
+//! A disk that loses power. Writes since the last sync, and name changes, may be kept, lost, or
+//! partly kept.
 
 use super::*;
 use fastrand::Rng;
@@ -18,7 +18,7 @@ const IO_ERROR: i32 = 5;
 /// Identity of a file, independent of its name.
 type Inode = usize;
 
-/// Contents and names of files.
+/// The contents and names of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     pub names: BTreeMap<String, Inode>,
@@ -79,7 +79,8 @@ pub enum Change {
     Write(Inode, usize, Vec<u8>),
     Length(Inode, usize),
     Sync(Inode),
-    /// Any write since the last sync may be lost, whatever later syncs return.
+    /// A failed sync of this file. Any write since the last sync may then be lost, even if later
+    /// syncs succeed.
     FailedSync(Inode),
     Create(String, Inode),
     Remove(String),
@@ -110,7 +111,7 @@ struct State {
     changes: Vec<Change>,
     /// Number of attempted changes, including failed ones.
     tried: usize,
-    /// Number of the only change that fails.
+    /// Number of the change that fails, if a single change fails.
     fails_at: Option<usize>,
     /// Number of the first failing change; all later changes also fail, or only those that need
     /// space.
@@ -120,7 +121,7 @@ struct State {
     read_fails_at: Option<usize>,
 }
 
-/// A disk. Clones share it.
+/// A disk. Clones refer to the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<State>>);
 
@@ -134,7 +135,7 @@ impl Disk {
         self.0.lock()
     }
 
-    /// Opens a spool with a record of entries before `settled` only.
+    /// Opens a spool. The record says only which entries are settled: the entries before `settled`.
     pub fn open(&self, settled: u64) -> Result<Spool, SpoolError> {
         self.open_recorded(EntryNumber(settled).into())
     }
@@ -193,7 +194,7 @@ impl Disk {
         self.state().read_fails_at = Some(number);
     }
 
-    /// Applies a change, or fails: a failed write may write its first half.
+    /// Applies a change, or fails. A write that fails may write its first half.
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.state();
         let number = state.tried;
@@ -305,7 +306,7 @@ impl SegmentFile for OpenFile {
     }
 }
 
-/// The disk while changes are replayed.
+/// The state of a disk while changes are replayed.
 #[derive(Clone)]
 pub struct Replay {
     durable: Files,
@@ -318,7 +319,8 @@ impl Replay {
         Replay { durable: files, since: Vec::new() }
     }
 
-    /// Applies the next change. A sync covers the content of one file, or the names of all files.
+    /// Applies the next change. A sync covers either the content of one file, or the names of all
+    /// files.
     pub fn push(&mut self, change: &Change, random: &mut Rng) {
         match change {
             Change::Sync(inode) => {
@@ -343,7 +345,7 @@ impl Replay {
     /// order; each is complete, missing, or, if it is a write, partial.
     pub fn crash(&self, random: &mut Rng) -> Files {
         let mut files = self.durable.clone();
-        // The outcome keeps, loses, or tears most changes.
+        // In some outcomes, most changes are kept; in others, most are lost or torn.
         let (kept_of_4, torn_one_in) = (random.u64(..5), 1 + random.u64(..8));
         for change in &self.since {
             match change {

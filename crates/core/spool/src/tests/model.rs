@@ -1,4 +1,4 @@
-//! Random calls, compared with a simple model, while writes fail.
+//! Random calls while writes fail. The results are compared with a simple model.
 
 use super::disk::Disk;
 use super::*;
@@ -24,7 +24,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Returns a record that a checkpoint store could contain.
+    /// Returns a record that a checkpoint store could contain at this time.
     pub fn record(&self) -> SpoolRecord {
         let owed = self.synced.range(self.settled..);
         let end = owed.clone().last().map_or(self.settled, |last| last + 1);
@@ -74,7 +74,7 @@ pub struct Driver {
     unread_from: u64,
     next_number: u64,
     promise: Promise,
-    /// Promises, each with the number of changes after which it applies.
+    /// Promises, each with the number of changes to the disk after which it applies.
     pub promises: Vec<(usize, Promise)>,
     /// Whether writes fail, in which case the end of a segment may look damaged.
     pub fails: bool,
@@ -122,7 +122,7 @@ impl Driver {
         self.promises.push((self.disk.len(), self.promise.clone()));
     }
 
-    /// Notes the promise that applies while a call runs.
+    /// Records the promise that applies while a call runs.
     fn during(&mut self, promise: Promise) {
         self.promises.push((self.disk.len(), promise));
     }
@@ -240,7 +240,7 @@ impl Driver {
         assert!(kept.into_iter().all(reads), "the others can be read, also again");
     }
 
-    /// Reopens the spool; unsynced entries may still exist.
+    /// Reopens the spool. Entries that were not synced may still exist.
     fn reopen(&mut self) {
         if let Some(mut spool) = self.spool.take()
             && self.next_number.is_multiple_of(2)
@@ -258,7 +258,7 @@ impl Driver {
         let found = rest(&mut reopen(&self.disk));
         self.promise.check(&found);
         let numbers = found.iter().map(|entry| entry.meta.number.0);
-        // The entries found are durable.
+        // The entries that were found are durable.
         self.promise.synced = numbers.collect();
         self.unsynced.clear();
         self.appended = 0;
@@ -282,7 +282,7 @@ impl Driver {
         assert!(stats.next_number.0 >= last.max(self.promise.settled));
         let files = self.disk.files();
         let on_disk: usize = files.segments().iter().map(|name| files.of(name).len()).sum();
-        // Queued bytes count although they are not in the file yet.
+        // Queued bytes are included, although they are not in the file yet.
         assert!(self.fails || self.appended > 0 || stats.bytes == on_disk as u64);
         let damage = self.spool().damage();
         assert!(self.fails || damage.is_empty(), "{damage:?}");

@@ -1,4 +1,4 @@
-//! The recorded entries that a start finds missing.
+//! The entries in the record that a start finds missing.
 
 use super::disk::{Disk, Files};
 use super::*;
@@ -34,8 +34,8 @@ fn record(settled: u64, end: u64) -> SpoolRecord {
     }
 }
 
-/// Opens the remaining files; checks that each recorded entry is returned or counted as missing
-/// once.
+/// Opens the remaining files. Checks that each recorded entry is either returned or counted as
+/// missing, once.
 fn check(left: &Files, record: SpoolRecord) -> Files {
     let disk = Disk::of(left.clone());
     let mut spool = disk.open_recorded(record).unwrap();
@@ -57,8 +57,8 @@ fn check(left: &Files, record: SpoolRecord) -> Files {
     disk.files()
 }
 
-/// Returns records for each position of the delivered entries and each end; a record may be older
-/// than the files.
+/// Returns records for each number of delivered entries and each end. A record may be older than
+/// the files.
 fn records() -> impl Iterator<Item = SpoolRecord> {
     let ends = |settled: u64| (settled..=ENTRIES).map(move |end| record(settled, end));
     (0..=ENTRIES).flat_map(ends)
@@ -132,7 +132,7 @@ fn no_part_of_a_copy_is_left_on_a_full_disk() {
     let last = files.segments().swap_remove(2);
     let length = files.of(&last).len() / 2;
     files.of_mut(&last).truncate(length);
-    // The creation of the copy succeeds, and its first write fails.
+    // The copy can be created, but its first write fails.
     for full_at in 0..3 {
         let disk = Disk::of(files.clone());
         disk.fill_at(full_at, true);
