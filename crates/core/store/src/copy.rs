@@ -7,17 +7,17 @@ use redb::Database;
 use std::io::{self, BufWriter, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Age limit of the checkpoints in the copy. If the database is corrupted, this much data is
-/// repeated. A renewal writes the whole copy.
+/// Maximum age of the checkpoints in the copy. If the database is corrupted, at most about this
+/// much data is delivered again. A renewal rewrites the whole copy.
 const RENEW_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Pause before a failed write of the copy is retried.
+/// Time after a failed write of the copy before the write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Number of bytes to write at once.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// The copy on disk.
+/// The state of the copy on disk.
 pub struct Copy {
     /// Offset at which the next record is written.
     end: u64,
@@ -25,7 +25,7 @@ pub struct Copy {
     length: u64,
     /// Reason why the copy lacks data from the database.
     error: Option<String>,
-    /// Whether the database has changed since the copy was written.
+    /// Whether the database may have changed since the copy was last rewritten.
     is_dated: bool,
     written: Instant,
 }
@@ -64,8 +64,9 @@ impl Copy {
         self.error.as_deref()
     }
 
-    /// Appends new identities after a change to the database. The identities are durable on return
-    /// if `sync` is set.
+    /// Appends new identities after a change to the database. With `sync`, they are durable in the
+    /// copy on return. If the copy cannot be written, the error is recorded instead of being
+    /// returned, and the copy is rewritten later.
     pub fn append(
         &mut self,
         disk: &dyn Disk,
@@ -88,7 +89,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Renews the copy if its checkpoints are old or it lacks data.
+    /// Rewrites the copy if it lacks data, or if its checkpoints are old.
     pub fn tend(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if !self.is_dated || self.error.is_none() && self.written.elapsed() < RENEW_INTERVAL {
             return Ok(());
@@ -136,7 +137,7 @@ impl Copy {
     }
 }
 
-/// Returns the extent of a database copy, including free space.
+/// Returns the extent of a copy of the database, including free space.
 fn extent_of(database: &Database) -> Result<Extent, redb::Error> {
     let (mut records, mut bytes) = (Records::default(), 0);
     database::visit(database, &mut |part| {
@@ -151,7 +152,7 @@ fn extent_of(database: &Database) -> Result<Extent, redb::Error> {
     Ok(Extent { is_whole: true, end: records.0.len() as u64 + bytes, length })
 }
 
-/// Writes a copy of the database, followed by zeros.
+/// Writes a copy of the database, followed by zeros as free space.
 fn write_all(file: &mut dyn Write, database: &Database, extent: Extent) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(WRITE_BYTES, file);
     let mut records = Records::default();

@@ -20,9 +20,9 @@ pub const DISK_BUFFERS: TableDefinition<&str, &[u8]> = TableDefinition::new("dis
 /// Cache size in bytes. An agent's checkpoints are small, and are written more often than read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
-/// A row in [`SOURCES`] that represents all sources. It is unknown which sources ran before, so
-/// each source is assumed to have run. A source that believes it runs for the first time may start
-/// at the end of its files.
+/// Key of a row in [`SOURCES`] that represents all sources. The row exists if it is not known which
+/// sources have run before, so every source counts as having run: a source that believes that it
+/// runs for the first time might start at the end of its files.
 pub const ANY_SOURCE: &str = "";
 
 /// Reason why the database cannot be used.
@@ -31,21 +31,21 @@ pub enum Unusable {
     /// The file is corrupt.
     #[error("{0}")]
     Damaged(String),
-    /// The system refuses access, so the file may be intact.
+    /// The system refuses access to the file, which may be intact.
     #[error("{0}")]
     Refused(io::Error),
 }
 
-/// An open database.
+/// An open database, with the last system error of its file.
 pub struct Opened {
     database: Database,
     error: SystemError,
 }
 
 impl Opened {
-    /// Opens the database. A corrupt database is set aside; a missing one is created, and restored
-    /// from the second copy of the identities. `was_used` means that an intact database existed
-    /// before.
+    /// Opens the database. A corrupt database is set aside. A missing database is created, and
+    /// restored from the second copy of the identities. `was_used` states that a complete database
+    /// existed before.
     pub fn open(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
         match Opened::open_checked(disk, was_used) {
             Err(Unusable::Damaged(reason)) => {
@@ -76,8 +76,9 @@ impl Opened {
         })
     }
 
-    /// Calls `work` with the database and returns the database. After an error, the database is
-    /// closed, because the library does not recover from a full disk, so the file must be reopened.
+    /// Calls `work` with the database, and returns the result and the database. After an error, the
+    /// database is closed and must be reopened, because the library does not recover from a full
+    /// disk.
     pub fn work<T>(
         self,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
@@ -87,14 +88,14 @@ impl Opened {
     }
 }
 
-/// Calls the library, which may panic on a corrupt file.
+/// Calls the library, which might panic on a corrupt file.
 fn guarded<T>(
     error: &SystemError,
     work: impl FnOnce() -> Result<T, redb::Error>,
 ) -> Result<T, Unusable> {
     error.take();
     let done = catch_unwind(AssertUnwindSafe(work));
-    // After a system error, the file may be intact, whatever the library reports.
+    // After a system error, the file may be intact, even if the library reports corruption.
     let refused = || error.take().map(Unusable::Refused);
     match done {
         Ok(Ok(value)) => Ok(value),
@@ -161,7 +162,7 @@ fn say_restored(copy: &Decoded) {
 }
 
 /// Calls `visit` with every identity in the database after verifying it: sources, then origins,
-/// then checkpoints. Only a few identities are in memory at a time.
+/// then checkpoints. Only a few identities are in memory at once.
 pub fn visit(
     database: &Database,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), redb::Error>,
@@ -169,7 +170,7 @@ pub fn visit(
     let transaction = database.begin_read()?;
     for row in transaction.open_table(SOURCES)?.iter()? {
         let key = row?.0;
-        // The row that represents all sources is not a source.
+        // This row represents all sources and is not a source itself.
         if key.value() != ANY_SOURCE {
             visit(Part::Source(key.value()))?;
         }
@@ -199,8 +200,8 @@ fn damaged() -> redb::Error {
     redb::Error::Corrupted("an identity has a wrong checksum".to_owned())
 }
 
-/// Writes the pending changes in one transaction, which is durable on return. Returns the new
-/// origins, for the copy.
+/// Writes the pending changes in one transaction, which is durable on return. Returns records of
+/// the new origins, to append to the copy.
 pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error> {
     let (transaction, mut new) = (database.begin_write()?, Records::default());
     {
@@ -263,15 +264,16 @@ pub fn origin_key(source: &str, origin: u64) -> Vec<u8> {
     [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
 }
 
-/// Appends the hash of key and value to the value, so that a value at the wrong key also fails the
-/// check.
+/// Returns the value followed by the hash of the key and the value, so that a value stored under
+/// the wrong key also fails the check.
 pub fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut sealed = value.to_vec();
     sealed.extend_from_slice(&hash(key, value).to_le_bytes());
     sealed
 }
 
-/// Returns the value if it was written at this key.
+/// Returns the value without its hash; `None` if the hash shows that this value was not written
+/// under this key.
 pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     let (value, seal) = sealed.split_last_chunk::<8>()?;
     if u64::from_le_bytes(*seal) == hash(key, value) {
@@ -283,7 +285,7 @@ pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the offset if it was written at this key.
+/// Returns the offset; `None` if it was not written under this key.
 pub fn offset_of(key: &[u8], sealed: &[u8]) -> Option<u64> {
     opened(key, sealed)?.try_into().ok().map(u64::from_le_bytes)
 }

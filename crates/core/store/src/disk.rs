@@ -29,16 +29,16 @@ const RESERVE_BYTES: u64 = 256 * 1024;
 
 /// Storage for the store's files: a folder or, in tests, a simulated disk that can lose power.
 pub trait Disk: Send + Sync {
-    /// Opens the database file; creates an empty one if it is missing.
+    /// Opens the database file. Creates an empty file if there is none.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
 
     /// Renames an unreadable database, so that a new one can be created.
     fn set_aside(&self, reason: &str) -> io::Result<()>;
 
-    /// Reads a file in the database's folder; empty if the file is missing.
+    /// Reads a file in the database's folder; returns no bytes if the file is missing.
     fn read(&self, name: &'static str) -> io::Result<Vec<u8>>;
 
-    /// Opens a file in the database's folder for reading; empty if the file is missing.
+    /// Opens a file in the database's folder for reading. A missing file reads as empty.
     fn reader(&self, name: &'static str) -> io::Result<Box<dyn Read>>;
 
     /// Replaces a file in the database's folder atomically. The file is durable on return.
@@ -61,7 +61,7 @@ pub trait Disk: Send + Sync {
     fn sync(&self, name: &'static str) -> io::Result<()>;
 }
 
-/// Files in a folder.
+/// The files of a store in a folder.
 pub struct Folder {
     path: PathBuf,
     /// The most recently written file, with its name.
@@ -69,7 +69,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the files in an existing folder.
+    /// Returns the disk for an existing folder.
     pub fn new(path: &Path) -> Folder {
         Folder { path: path.to_path_buf(), open: Mutex::default() }
     }
@@ -106,7 +106,8 @@ impl Disk for Folder {
         let path = self.path.join(DATABASE);
         let mut options = modes::options();
         let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-        // A file's synced data is lost if its folder entry is not synced.
+        // Without a sync of the folder, the entry of a new file can be lost, and the file's synced
+        // data with it.
         self.sync_folder()?;
         Ok(Box::new(DatabaseFile::new(file)?))
     }
@@ -166,7 +167,7 @@ fn write_synced(
     file.sync()
 }
 
-/// Writes to the end of a new file.
+/// Writes to a new file, from its start.
 struct Appended<'f> {
     file: &'f RecordedFile,
     bytes: u64,
@@ -198,11 +199,11 @@ pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
 }
 
 /// The database file. Its blocks are allocated when it grows and kept when it shrinks, so that a
-/// commit within the size of the database needs no disk space.
+/// commit that does not enlarge the database needs no disk space.
 #[derive(Debug)]
 struct DatabaseFile {
     file: File,
-    /// Bytes from the start of the file that should be allocated.
+    /// Bytes from the start of the file for which blocks should be allocated.
     wanted: AtomicU64,
 }
 
@@ -216,8 +217,9 @@ impl DatabaseFile {
         Ok(database)
     }
 
-    /// Allocates blocks for the file up to this length and beyond, as far as space permits. Without
-    /// these blocks, a commit may fail on a full disk, and then reports the error.
+    /// Allocates blocks for the file up to this length, and beyond it if space permits. If these
+    /// blocks cannot be allocated, a later commit can fail on a full disk, and reports that error
+    /// itself.
     fn reserve(&self, bytes: u64) {
         let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
         let wanted = wanted.max(bytes + RESERVE_BYTES);
@@ -229,12 +231,12 @@ impl DatabaseFile {
         }
     }
 
-    /// Extends the file with allocated blocks; keeps its length if there is no space.
+    /// Extends the file with allocated blocks. If there is no space, the file keeps its length.
     fn grow(&self, from: u64, to: u64) -> io::Result<()> {
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.file.set_len(to),
             Err(error) => {
-                // Some file systems keep the blocks that they managed to allocate.
+                // Some file systems keep the blocks allocated before the error. This releases them.
                 let _ = self.file.set_len(from);
                 Err(error.into())
             }
@@ -272,19 +274,19 @@ impl StorageBackend for DatabaseFile {
     }
 }
 
-/// The last system error in the database file. The library does not always return it: the library
-/// may report an earlier failure, or panic as it does on a corrupt file.
+/// The last system error from the database file. It is recorded because the library does not always
+/// return it: the library may report an earlier failure, or panic as it does on a corrupt file.
 #[derive(Clone, Debug, Default)]
 pub struct SystemError(Arc<AtomicI32>);
 
 impl SystemError {
-    /// Takes the error that was recorded since the last call.
+    /// Takes the last error recorded since the previous call.
     pub fn take(&self) -> Option<io::Error> {
         let code = self.0.swap(0, Ordering::Relaxed);
         (code != 0).then(|| io::Error::from_raw_os_error(code))
     }
 
-    /// Records the error of a failed call.
+    /// Records the system error if the call failed.
     pub fn note<T>(&self, done: io::Result<T>) -> io::Result<T> {
         if let Err(Some(code)) = done.as_ref().map_err(io::Error::raw_os_error) {
             self.0.store(code, Ordering::Relaxed);

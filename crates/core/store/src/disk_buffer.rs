@@ -15,13 +15,13 @@ static SOURCE: LazyLock<Arc<str>> = LazyLock::new(|| "disk.buffers".into());
 /// Origin with which the positions are saved.
 const ORIGIN: OriginId = OriginId(0);
 
-/// The position up to which a sink's disk buffer is delivered, and the minimum that its files
-/// contain.
+/// What is saved about a sink's disk buffer: the position up to which its entries are settled, and
+/// a count of later entries that its files still contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskBufferRecord {
     /// Entries before this number are settled.
     pub position: u64,
-    /// Number after the last entry that the record counts. The files may also contain later
+    /// Number after the last entry that the record covers. The files may also contain later
     /// entries.
     pub end: u64,
     /// Number of entries in the files from `position` to `end`.
@@ -31,7 +31,7 @@ pub struct DiskBufferRecord {
 }
 
 impl DiskBufferRecord {
-    /// Returns the record for a buffer of which only the position is known.
+    /// Returns the record for a buffer for which only the position is known.
     fn at(position: u64) -> DiskBufferRecord {
         DiskBufferRecord { position, end: position, entries: 0, events: 0 }
     }
@@ -79,9 +79,8 @@ impl Store {
         })
     }
 
-    /// Returns the saved record of a sink's disk buffer. The record counts no entries if only the
-    /// position is known, because nothing was saved, or a release without the table has moved the
-    /// position.
+    /// Returns the saved record of a sink's disk buffer. The record covers no entries if only the
+    /// position is known: nothing was saved, or a release without the table has moved the position.
     pub fn disk_buffer(self: &Arc<Self>, sink: &str) -> io::Result<DiskBufferRecord> {
         let saved = self.of_source(&SOURCE).committed(ORIGIN)?;
         let position = saved.into_iter().find(|(id, _)| id == sink).map_or(0, |(_, at)| at);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
-/// An operation of the store.
+/// An operation of the store that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Operation {
@@ -48,14 +48,14 @@ pub struct StoreHealth {
     pub error: Option<String>,
     /// Seconds since the last successful commit; a commit with nothing to write counts.
     pub committed_seconds: f64,
-    /// Age of the oldest uncommitted change in seconds, overstated by at most one commit interval;
-    /// 0 if all changes are committed.
+    /// Upper bound on the age of the oldest uncommitted change in seconds: the time since the last
+    /// successful commit, or 0 if all changes are committed.
     pub age_seconds: f64,
     /// Number of failures since the start, for every operation.
     pub errors: BTreeMap<&'static str, u64>,
 }
 
-/// Tracks successes and failures.
+/// Tracks the store's successes and failures.
 pub struct Watch(Mutex<State>);
 
 struct State {
@@ -90,12 +90,12 @@ impl Watch {
     pub fn committed(&self, begun: Instant) {
         let mut state = self.state();
         state.committed = begun;
-        // The operations share a file, so a successful operation clears the errors of all other
-        // operations except the copy.
+        // All operations share one file, so a successful commit clears the errors of all operations
+        // except the copy.
         state.error.retain(|operation, _| *operation == Operation::Copy);
     }
 
-    /// Records the state of the copy.
+    /// Records the error of the copy, or that the copy is complete. A lasting error counts once.
     pub fn copy(&self, error: Option<&str>) {
         let known = self.state().error.contains_key(&Operation::Copy);
         match error {
@@ -107,7 +107,7 @@ impl Watch {
         }
     }
 
-    /// Returns the health; `waits` says whether changes wait for a commit.
+    /// Returns the health. `waits` says whether changes are waiting for a commit.
     pub fn health(&self, waits: bool) -> StoreHealth {
         let state = self.state();
         let error = state

@@ -2,8 +2,9 @@
 //! checkpoints that may be out of date.
 //!
 //! The file `identities` is a snapshot of the database, followed by every identity that was saved
-//! later. The file is read only if the database is damaged or missing. Zeros follow up to a fixed
-//! length, so that appending needs no disk space and changes only one or two blocks.
+//! later. The file is read only if the database is damaged or missing. The rest of the file is
+//! filled with zeros up to a fixed length, so that an append needs no disk space and changes only
+//! one or two blocks.
 //!
 //! | bytes | record |
 //! |---|---|
@@ -24,10 +25,11 @@ const HASH_BYTES: usize = 8;
 /// Number of bytes to read at once.
 const WINDOW_BYTES: u64 = 256 * 1024;
 
-/// Maximum bytes of a payload. A descriptor contains a few paths of at most 4 KiB, in JSON.
+/// Maximum size of a payload in bytes. A descriptor contains a few paths of at most 4 KiB each, in
+/// JSON.
 const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Minimum free bytes of a new file, in addition to half of its content.
+/// Minimum free space of a new file in bytes, in addition to half the size of its content.
 pub const FREE_BYTES_MIN: u64 = 64 * 1024;
 
 const LENGTH: u8 = 0;
@@ -36,12 +38,12 @@ const ORIGIN: u8 = 2;
 const FORGOTTEN: u8 = 3;
 const CHECKPOINT: u8 = 4;
 
-/// A known origin.
+/// An origin that the store knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The source's descriptor for the origin.
     pub descriptor: Vec<u8>,
-    /// Offset of each sink, by sink id.
+    /// Offset up to which each sink has settled the origin, by sink id.
     pub checkpoints: BTreeMap<String, u64>,
 }
 
@@ -49,7 +51,7 @@ pub struct Identity {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identities(pub BTreeMap<String, BTreeMap<u64, Identity>>);
 
-/// The content of a file.
+/// The decoded content of a file.
 #[derive(Debug, Default)]
 pub struct Decoded {
     /// All identities that could be read.
@@ -67,8 +69,8 @@ pub enum Part<'a> {
     Source(&'a str),
     /// An origin, as source id, origin id and descriptor.
     Origin(&'a str, u64, &'a [u8]),
-    /// The offset (fourth) up to which a sink (third) has settled an origin (second) of a source
-    /// (first).
+    /// A checkpoint, as source id, origin id, sink id and the offset up to which the sink has
+    /// settled the origin.
     Checkpoint(&'a str, u64, &'a str, u64),
 }
 
@@ -91,7 +93,7 @@ impl Ids {
         Ok((ids, extent))
     }
 
-    /// Returns whether the file contains this source or origin.
+    /// Returns whether the file contains this source or origin; `true` for a checkpoint.
     pub fn has(&self, part: Part<'_>) -> bool {
         match part {
             Part::Source(source) => self.0.contains_key(source),
@@ -103,7 +105,7 @@ impl Ids {
     }
 }
 
-/// Length and content of a file.
+/// Where a file and its records end, and whether the records are complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Whether everything that was written could be read.
@@ -144,7 +146,7 @@ impl Records {
         self.push(FORGOTTEN, source, &[&origin.to_le_bytes()]);
     }
 
-    /// Appends a part.
+    /// Appends the record for a part.
     pub fn part(&mut self, part: Part<'_>) {
         match part {
             Part::Source(source) => self.source(source),
@@ -163,7 +165,7 @@ impl Records {
         );
     }
 
-    /// Appends the length of the file.
+    /// Appends a record of the file's length.
     pub fn length(&mut self, bytes: u64) {
         self.push(LENGTH, "", &[&bytes.to_le_bytes()]);
     }
@@ -204,7 +206,7 @@ enum Change<'a> {
     Checkpoint(u64, &'a str, u64),
 }
 
-/// Reads a file up to its last valid record.
+/// Decodes all valid records of a file.
 pub fn decode(bytes: &[u8]) -> Decoded {
     let mut identities = Identities::default();
     let mut rest = bytes;
@@ -213,8 +215,8 @@ pub fn decode(bytes: &[u8]) -> Decoded {
     Decoded { identities, is_whole: extent.is_whole, length: extent.length as usize }
 }
 
-/// Calls `visit` with each valid record of a file. Only a small part of the file is in memory at a
-/// time.
+/// Calls `visit` with each valid record of a file. Only a small part of the file is in memory at
+/// once.
 fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Extent> {
     let mut window = Window { file, bytes: Vec::new(), at: 0, offset: 0, has_ended: false };
     let (mut end, mut length, mut is_damaged) = (0, None, false);
@@ -223,7 +225,7 @@ fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Ex
         if !window.skip_zeros()? {
             break;
         }
-        // Only trailing zeros are free space.
+        // Zeros are free space only at the end of the file.
         is_damaged |= window.offset > begin;
         window.fill_record()?;
         let Some(payload) = payload(window.rest()) else {
@@ -244,13 +246,13 @@ fn scan(file: &mut dyn Read, visit: &mut dyn FnMut(Record<'_>)) -> io::Result<Ex
     Ok(Extent { is_whole, end, length: window.offset })
 }
 
-/// The part of a file that is being read.
+/// A buffered part of the file that is being read.
 struct Window<'f> {
     file: &'f mut dyn Read,
     bytes: Vec<u8>,
-    /// Number of bytes in the buffer that were passed.
+    /// Number of bytes in the buffer that have been passed.
     at: usize,
-    /// Number of bytes in the file that were passed.
+    /// Number of bytes in the file that have been passed.
     offset: u64,
     has_ended: bool,
 }
@@ -275,7 +277,7 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// Passes over zeros; returns whether other bytes follow.
+    /// Skips zeros; returns whether other bytes follow.
     fn skip_zeros(&mut self) -> io::Result<bool> {
         loop {
             self.fill(1)?;
@@ -290,12 +292,12 @@ impl Window<'_> {
         }
     }
 
-    /// Reads the whole record that may begin here.
+    /// Reads the whole record that might begin here into the buffer.
     fn fill_record(&mut self) -> io::Result<()> {
         self.fill(PREFIX_BYTES)?;
         let length = self.rest().strip_prefix(&MARK).and_then(|rest| rest.first_chunk::<4>());
         let payload = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
-        // A greater length means damage.
+        // A larger length can only come from damage.
         if payload <= PAYLOAD_BYTES_MAX {
             self.fill(PREFIX_BYTES + payload + HASH_BYTES)?;
         }
@@ -303,7 +305,8 @@ impl Window<'_> {
     }
 }
 
-/// Returns the payload of the record at the start of `bytes`.
+/// Returns the payload of the record at the start of `bytes`; `None` unless a complete record with
+/// a valid hash starts there.
 fn payload(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.strip_prefix(&MARK)?.split_first_chunk::<4>()?;
     let (payload, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -366,7 +369,7 @@ mod tests {
         file.0
     }
 
-    /// Records cross the boundaries of the parts in which a file is read.
+    /// Some records cross the boundaries between the parts in which the file is read.
     #[test]
     fn a_large_file_is_read_in_parts() {
         let (origins, descriptor) = (5000, [7; 300]);

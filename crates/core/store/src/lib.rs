@@ -1,10 +1,10 @@
 //! The checkpoint store: the part of the agent's state that survives a restart.
 //!
-//! A separate crate because it cuts a dependency: the embedded database stays behind its interface.
+//! This is a separate crate so that the embedded database stays behind its interface.
 //!
 //! The store is an embedded database, `checkpoints.redb`, with five tables. Each value is followed
-//! by the XXH3 hash of key and value (8 bytes, little-endian), because the database does not verify
-//! the data it reads, and a wrong offset is worse than a missing one.
+//! by the XXH3 hash of its key and value (8 bytes, little-endian), because the database does not
+//! verify the data that it reads, and a wrong offset is worse than a missing one.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -17,9 +17,9 @@
 //! A disk buffer's position is also a checkpoint of the source `disk.buffers`. A release without
 //! the table `disk_buffers` moves only that checkpoint, which invalidates the record.
 //!
-//! The file `identities` is a second copy of sources and origins, with checkpoints that may be out
-//! of date. An unreadable database is set aside, and a new one is restored from the copy; data is
-//! then repeated with its previous ids. A value that fails its hash is left out. Both events are
+//! The file `identities` is a second copy of the sources and origins, with checkpoints that may be
+//! out of date. An unreadable database is set aside, and a new one is restored from the copy; data
+//! is then repeated with its previous ids. A value whose hash is wrong is ignored. Both events are
 //! reported.
 //!
 //! A full disk, or a disk that does not let the store read or write, is not treated as damage: the
@@ -54,10 +54,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Layout version of `data_dir`, which the file `format` contains.
+/// Version of the layout of `data_dir`, stored in the file `format`.
 const FORMAT: &str = "1";
 
-/// Name of the folder in `data_dir` that contains a disk buffer for each sink.
+/// Name of the folder in `data_dir` that contains the sinks' disk buffers.
 pub const SPOOL: &str = "spool";
 
 /// Number of origins to read at once.
@@ -69,12 +69,12 @@ const LOCK_BYTES: usize = 12;
 /// Reason why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another agent uses the folder.
+    /// Another agent is using the folder.
     #[error(
         "data_dir {0} is in use by another agent (process {1}); stop that agent, or set another data_dir for this agent"
     )]
     InUse(PathBuf, String),
-    /// The folder was written by a newer release.
+    /// The folder was written by another release with a different layout.
     #[error(
         "data_dir {0} has format {1}, but this release reads {FORMAT}; use the newer release or another data_dir"
     )]
@@ -118,7 +118,7 @@ impl StoreError {
     }
 }
 
-/// Changes that wait for the next commit, by key.
+/// Changes that are waiting for the next commit, by key.
 #[derive(Clone, Default)]
 struct Pending {
     checkpoints: BTreeMap<(Arc<str>, OriginId, Arc<str>), u64>,
@@ -154,14 +154,14 @@ impl Moved<'_> {
     }
 }
 
-/// The open files.
+/// The database and the second copy of the identities.
 struct OnDisk {
     /// The database; `None` after an error, until the next use reopens it.
     database: Option<Opened>,
     copy: Copy,
 }
 
-/// The checkpoint store for one `data_dir`, which it locks.
+/// The checkpoint store in one `data_dir`. It locks the folder.
 pub struct Store {
     data_dir: PathBuf,
     disk: Box<dyn Disk>,
@@ -208,8 +208,8 @@ impl Store {
         });
         let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
         if !was_used {
-            // This file is written last. If it exists, database and copy were durable, so a missing
-            // database or copy was lost.
+            // This file is written last. If it exists, the database and the copy were durable, so
+            // if either is missing, it was lost.
             disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
         }
         let watch = Watch::new();
@@ -277,19 +277,19 @@ impl Store {
         self.pending.lock()
     }
 
-    /// Returns a guard to keep while a sync's lane state and settlements are recorded, so that a
+    /// Returns a guard to hold while a sync's lane state and settlements are recorded, so that a
     /// commit includes both or neither.
     pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
-    /// Registers `f`, which is called after every lane sync. A commit should follow soon, because a
-    /// crash before it would undo the sync.
+    /// Registers `f`, which is called after every lane sync. It should cause a commit soon, because
+    /// a crash before the commit would undo the sync.
     pub fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_sync.set(Box::new(f));
     }
 
-    /// Records that a lane has synced and settled.
+    /// Reports that a lane has synced and recorded its settlements.
     pub fn synced(&self) {
         if let Some(on_sync) = self.on_sync.get() {
             on_sync();
@@ -297,21 +297,20 @@ impl Store {
     }
 
     /// Registers `f`, which is called to commit when a lane saves a state, or a disk buffer drops
-    /// entries. The moved checkpoints are also committed, because the states of other lanes belong
-    /// to them.
+    /// entries. The moved checkpoints are also committed, because pending states of other lanes
+    /// must be committed together with them.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
 
-    /// Saves a lane's state with everything that was settled before. The state is durable on
-    /// return.
+    /// Saves a lane's state, with all settlements recorded before. The state is durable on return.
     pub fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
         self.note_lane(sink, lane, state);
         self.commit_moved()
     }
 
-    /// Commits the moved checkpoints without waiting for the interval. The checkpoints are durable
-    /// on return.
+    /// Commits the moved checkpoints without waiting for the next commit interval. The checkpoints
+    /// are durable on return.
     pub fn commit_moved(&self) -> io::Result<()> {
         self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
@@ -326,18 +325,19 @@ impl Store {
         !self.pending().lanes.contains_key(&(sink.clone(), lane as u64))
     }
 
-    /// Commits the checkpoints that `moved` reports, with the lane states recorded before. The
-    /// changes are durable on return.
+    /// Commits the checkpoints that `moved` reports, and the changes recorded before. The changes
+    /// are durable on return.
     ///
     /// Changes that could not be committed are kept for the next commit.
     pub fn commit(&self, moved: impl FnOnce(&mut Moved<'_>)) -> io::Result<()> {
-        // Changes are collected and written under one lock, because a set that was collected
-        // earlier must not be written later.
+        // Changes are gathered and written under one lock, so that an older set of changes cannot
+        // overwrite a newer one.
         let mut on_disk = self.on_disk();
         let begun = Instant::now();
         let due = self.gather(moved);
         self.work_on(&mut on_disk, Operation::Commit, |database, copy| {
-            // Reopening after a failure writes to the database, so writes work again.
+            // If the previous write failed, `work_on` has reopened the database, which writes to
+            // it. Thus, even a commit without changes shows whether writes work.
             if due.is_empty() {
                 return copy.tend(&*self.disk, database);
             }
@@ -350,7 +350,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the committed changes from the pending changes.
+    /// Removes the committed changes from the pending changes. Newer values remain.
     fn settled(&self, due: &Pending) {
         let mut pending = self.pending();
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
@@ -366,7 +366,7 @@ impl Store {
         pending.clone()
     }
 
-    /// Renews the second copy of the identities with the checkpoints, during shutdown.
+    /// Rewrites the second copy of the identities with the current checkpoints, during shutdown.
     pub fn finish(&self) {
         let finished = self.with(Operation::Commit, |database, copy| {
             database::end_any_source(database)?;
@@ -390,7 +390,7 @@ impl Store {
         })
     }
 
-    /// Returns a source's part of the store.
+    /// Returns the part of the store that belongs to a source.
     pub fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
         Arc::new(SourceStore { store: self.clone(), source: source.into() })
     }
@@ -414,8 +414,8 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
         }
         Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
     }
-    // The content is overwritten in place with the same length, which works on a full disk. Other
-    // processes only display the content.
+    // The content always has the same length and is overwritten in place, which works on a full
+    // disk. Other processes only display the content.
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
@@ -425,12 +425,12 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Returns whether an agent has used the folder before.
+/// Returns whether an agent has used the folder before. Fails if the folder has another layout.
 fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
     let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
     match String::from_utf8_lossy(&found).trim() {
         FORMAT => Ok(true),
-        // A crash during the write leaves an empty file.
+        // The file is missing, or a crash during the write left it empty.
         "" => Ok(false),
         other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
     }
@@ -442,7 +442,7 @@ struct SourceStore {
 }
 
 impl SourceStore {
-    /// Returns whether the source ever ran.
+    /// Returns whether the source has ever run.
     fn is_known(&self, database: &Database) -> Result<bool, redb::Error> {
         let sources = database.begin_read()?.open_table(SOURCES)?;
         Ok(sources.get(&*self.source)?.is_some() || sources.get(database::ANY_SOURCE)?.is_some())
@@ -483,8 +483,8 @@ impl SourceStore {
         }
     }
 
-    /// Reads at most `count` origins, starting at this id. An origin that fails its hash is left
-    /// out.
+    /// Reads at most `count` origins, starting at the id `first`. An origin whose hash is wrong is
+    /// omitted.
     fn read_from(
         &self,
         database: &Database,
@@ -527,7 +527,7 @@ impl SourceStore {
         Ok(Some(OriginRecord { id: origin, descriptor, checkpoints }))
     }
 
-    /// Applies the origin's changes that wait for a commit.
+    /// Applies the changes to the origin that are waiting for a commit.
     fn add_pending(&self, record: &mut OriginRecord) {
         let pending = self.store.pending();
         if let Some(descriptor) = pending.origins.get(&(self.source.clone(), record.id)) {
@@ -582,7 +582,7 @@ impl SourceStore {
         Ok(transaction.commit()?)
     }
 
-    /// Returns the origins' records for the copy.
+    /// Returns records of the origins, to append to the copy.
     fn records(&self, origins: &[(OriginId, Vec<u8>)]) -> Records {
         let mut records = Records::default();
         if origins.is_empty() {

@@ -13,15 +13,16 @@ const FILE: u32 = 0o600;
 /// Mode of folders in `data_dir`.
 const FOLDER: u32 = 0o700;
 
-/// Mode of a new `data_dir`. Its group can reach the control socket, but cannot list the folder.
+/// Mode of a new `data_dir`. The folder's group can reach the control socket, but cannot list the
+/// folder.
 const DATA_DIR: u32 = 0o710;
 
 /// Permission bits for users other than the owner.
 const OTHERS: u32 = 0o077;
 
 /// Names of the files and folders that the agent creates in `data_dir`, possibly followed by a dot
-/// and a suffix. The list omits the control socket, which its group uses, and the token, whose mode
-/// the administrator may have chosen.
+/// and a suffix. The list omits the control socket, which a group may use, and the token, whose
+/// mode the administrator may have chosen.
 const NAMES: [&str; 8] =
     ["checkpoints", "format", "held", "identities", "lock", "recorder", "snapshots", "spool"];
 
@@ -46,8 +47,7 @@ pub fn create_data_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes other users' permissions from the files that an earlier release has created in
-/// `data_dir`.
+/// Removes other users' permissions from the files that an earlier release created in `data_dir`.
 pub fn correct(data_dir: &Path) {
     let mut corrected = 0;
     let mut failed = None;
@@ -80,8 +80,8 @@ fn is_own(entry: &DirEntry) -> bool {
     stem.is_some_and(|stem| NAMES.contains(&stem))
 }
 
-/// Corrects a file, or a folder and its contents. Does not follow links, and skips files that have
-/// another name elsewhere, because their mode is the user's choice.
+/// Corrects a file, or a folder and its contents. Does not follow symbolic links, and skips files
+/// with several hard links, because their mode is the user's choice.
 fn correct_tree(path: &Path, has_links: bool, corrected: &mut u64) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let is_own_file = metadata.is_file() && metadata.nlink() == 1 && !has_links;
@@ -97,7 +97,7 @@ fn correct_tree(path: &Path, has_links: bool, corrected: &mut u64) -> io::Result
     trees.fold(Ok(()), io::Result::and)
 }
 
-/// Sets the mode of a file that is not a link.
+/// Sets the mode of a file or folder. Fails on a symbolic link.
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);

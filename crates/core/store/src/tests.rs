@@ -14,7 +14,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// A folder in which syncs cost nothing, if the system has one.
+/// Returns a folder in which syncs cost nothing, if the system has one.
 fn memory_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| folder())
 }
@@ -26,7 +26,7 @@ fn commit(store: &Store, offset: u64) {
         .expect("the store takes it");
 }
 
-/// Data that a lane recorded is durable only together with its checkpoints.
+/// A lane's recorded state becomes durable only together with its checkpoints.
 #[test]
 fn a_lane_state_is_committed_with_the_checkpoints() {
     let folder = folder();
@@ -71,7 +71,7 @@ fn committed_data_survives_a_restart() {
     assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
 }
 
-/// A release without records only moves the position.
+/// A release without such records moves only the position.
 #[test]
 fn a_record_of_a_disk_buffer_at_another_position_is_void() {
     let folder = folder();
@@ -131,8 +131,8 @@ fn a_folder_with_another_format_or_in_use_is_rejected() {
     assert!(matches!(Store::open(folder.path()), Err(StoreError::Format(..))));
 }
 
-/// States in which a crash can leave the folder before the store had promised anything: each file
-/// is missing, empty or complete, because a disk writes files in any order.
+/// States in which a crash can leave the folder before the store has promised anything: each file
+/// is missing, empty or complete, because a disk may write files in any order.
 #[test]
 fn an_interrupted_first_start_is_repeated() {
     let whole = folder();
@@ -157,8 +157,8 @@ fn an_interrupted_first_start_is_repeated() {
     }
 }
 
-/// A crash between renaming a corrupt database and creating a new one. The renamed database is
-/// never touched again.
+/// A crash happens between renaming a corrupt database and creating a new one. The renamed database
+/// is never touched again.
 #[test]
 fn a_database_that_was_set_aside_stays_aside() {
     let folder = folder();
@@ -181,7 +181,8 @@ fn checkpoint(store: &Arc<Store>) -> u64 {
     store.of_source("app").origins().unwrap().0[0].checkpoints[0].1
 }
 
-/// Several threads commit: lanes that save a state, and the thread that commits every second.
+/// Several threads commit at once, as do lanes that save a state and the thread that commits every
+/// second.
 #[test]
 fn changes_are_written_in_the_order_of_collection() {
     let folder = memory_folder();
@@ -239,7 +240,7 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     }
 }
 
-/// Otherwise, a source that begins at the end of its files on its first start would skip unsettled
+/// Otherwise, a source that starts at the end of its files on its first run would skip unsettled
 /// data.
 #[test]
 fn if_everything_is_lost_every_source_counts_as_having_run() {
@@ -257,7 +258,7 @@ fn if_everything_is_lost_every_source_counts_as_having_run() {
     assert_eq!(store.of_source("new").origins().unwrap(), (vec![], false), "added after a stop");
 }
 
-/// A store that was written by a release without a second copy.
+/// The store was written by a release that kept no second copy.
 #[test]
 fn a_missing_copy_is_written_at_startup() {
     let folder = folder();
@@ -271,7 +272,7 @@ fn a_missing_copy_is_written_at_startup() {
     assert!(copy.is_whole && copy.identities.count() == 1);
 }
 
-/// The file is rewritten whenever it is full, with the current identities.
+/// The file is rewritten with the current identities whenever it is full.
 #[test]
 fn the_size_of_the_copy_is_bounded() {
     let folder = memory_folder();

@@ -20,7 +20,7 @@ fn the_second_copy_of_ids_is_recorded_and_the_database_is_not() {
     let size = |name: &str| fs::metadata(path(name)).unwrap().len();
     let written = recorded(EventKind::FileWrite);
     let syncs = recorded(EventKind::FileSync);
-    // Only appended records are written.
+    // Later writes contain only the appended records.
     let (first, rest) = (written[&path("identities.new")], written[&path("identities")]);
     assert!(rest.bytes >= size("identities") - first.bytes && rest.bytes > 0, "{written:?}");
     assert_eq!(written[&path("format.new")].bytes, size("format"));

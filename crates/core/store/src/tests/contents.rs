@@ -1,4 +1,4 @@
-//! The contents of a store as plain maps: the reported and the expected contents.
+//! The contents of a store as plain maps, both those that it reports and those that are expected.
 
 use crate::{DiskBufferRecord, Store};
 use fastrand::Rng;
@@ -23,7 +23,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Returns the contents that `store` reports. Panics on a sink that was never written.
+    /// Returns the contents that `store` reports. Panics if they contain an unknown sink.
     pub fn of(store: &Arc<Store>) -> Contents {
         let mut contents = Contents::default();
         for source in SOURCES {
@@ -59,7 +59,7 @@ impl Contents {
     }
 }
 
-/// One call of the store.
+/// One call to the store.
 #[derive(Clone, Debug)]
 pub enum Call {
     Keep(&'static str, OriginId, Vec<u8>),
@@ -72,7 +72,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Returns a random call. All of its values contain `number`.
+    /// Returns a random call. All values in the call contain `number`.
     pub fn draw(number: u64, random: &mut Rng) -> Call {
         let source = SOURCES[random.u64(..2) as usize];
         let sink = SINKS[random.u64(..2) as usize];
@@ -101,7 +101,7 @@ impl Call {
         }
     }
 
-    /// Calls the store.
+    /// Makes the call to the store.
     pub fn make(&self, store: &Arc<Store>) -> io::Result<()> {
         match self.clone() {
             Call::Keep(source, origin, text) => store.of_source(source).keep(&[(origin, text)]),
@@ -132,7 +132,7 @@ impl Call {
 /// The expected contents of a store after some calls.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// Contents that a restart finds.
+    /// Contents that the store reports after a restart.
     pub durable: Contents,
     noted: Contents,
 }

@@ -1,4 +1,4 @@
-//! Power loss at every write and every sync.
+//! Power loss at every write and sync.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Change, Disk, Files, Name, Replay};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const CALLS: u64 = 70;
 
-/// Number of workloads with a crash at every change.
+/// Number of workloads in which a crash is tested at every change.
 const CRASHED: TestSize = TestSize { gate: 1, long: 20 };
 
 /// Number of outcomes per crash.
@@ -22,7 +22,7 @@ const FAILING: TestSize = TestSize { gate: 3, long: 20 };
 /// Distance between two failing changes.
 const FAILING_STRIDE: TestSize = TestSize { gate: 7, long: 1 };
 
-/// Changes to a disk, with the promises that the store made meanwhile.
+/// The changes that a workload made to a disk, and what the store had promised at each point.
 struct Run {
     changes: Vec<(Name, Change)>,
     /// Promised contents, each with the number of changes at which the promise was made.
@@ -45,8 +45,8 @@ impl Run {
         Run { changes: disk.changes(), promises }
     }
 
-    /// Returns the allowed contents after a crash that follows `changes` changes: the promised
-    /// contents, or the contents that the active call was about to promise.
+    /// Returns the allowed contents after a crash that follows the first `changes` changes: the
+    /// promised contents, or the contents that the active call was about to promise.
     fn allowed(&self, changes: usize) -> [&Contents; 2] {
         let returned = self.promises.partition_point(|(at, _)| *at <= changes);
         let begun = returned.min(self.promises.len() - 1);
@@ -54,13 +54,12 @@ impl Run {
     }
 }
 
-/// Restarts after a crash in which the database was also lost: the second copy contains every
-/// promised id.
+/// Restarts after a crash that also lost the database. The second copy contains every promised id.
 fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: &Path) {
     left.of(Name::Database).clear();
     let found = Contents::of(&Arc::new(Disk::of(left).open(data_dir).unwrap()));
     let [promised, begun] = allowed.map(|contents| &contents.origins);
-    // An origin may be missing while it is being removed.
+    // An origin that is being removed may be missing.
     let mut ids = promised.keys().filter(|id| begun.contains_key(id));
     assert!(
         ids.all(|id| found.origins.contains_key(id)),
@@ -109,14 +108,15 @@ fn durable_data_survives_a_crash_at_any_write() {
     }
 }
 
-/// A disk that is full, or fails, for a short time.
+/// The disk is full, or fails, for a short time.
 #[test]
 fn durable_data_survives_a_failed_write() {
     let folder = memory_folder();
     let stride = FAILING_STRIDE.per_case() as usize;
     for seed in Seed::of_test_or(0).cases(FAILING) {
         let changes = Run::new(&mut Rng::with_seed(seed), folder.path()).changes.len();
-        // The first changes create the database; if one of them fails, the start fails.
+        // Starts only after the changes that create the database: if one of them fails, the start
+        // fails.
         let first = {
             let disk = Disk::default();
             drop(disk.open(folder.path()).unwrap());
@@ -146,7 +146,7 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
     assert_eq!(Contents::of(&store), expected.durable);
 }
 
-/// A full disk is not mistaken for a corrupt database.
+/// A full or failing disk is not mistaken for a corrupt database.
 #[test]
 fn a_start_on_a_failing_disk_loses_nothing() {
     let folder = memory_folder();
@@ -154,7 +154,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     let run = Run::new(&mut random, folder.path());
     let mut replay = Replay::new(Files::default());
     run.changes.iter().for_each(|change| replay.push(change));
-    // One state after shutdown, one state after a crash.
+    // One state is the state after a shutdown, the other the state after a crash.
     let cut = run.promises[run.promises.len() - 2].0;
     let mut crashed = Replay::new(Files::default());
     run.changes[..cut].iter().for_each(|change| crashed.push(change));
@@ -172,7 +172,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
                 assert_eq!(&Contents::of(&store), expected, "number {number} failed");
                 assert_eq!(disk.set_aside(), 0, "number {number} failed");
             }
-            // From now on, all writes fail.
+            // From this change on, all changes fail.
             let disk = Disk::of(left.clone());
             disk.fill_at(number);
             drop(disk.open(folder.path()));

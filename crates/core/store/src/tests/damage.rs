@@ -1,6 +1,6 @@
-//! Any byte of the database or of the second copy of the identities is flipped, or either file is
-//! truncated at any length. In each case the store opens, contains every durable id, and returns
-//! only values that were committed under their key.
+//! A byte of the database or of the second copy of the identities is flipped, or one of the files
+//! is truncated. In each case the store opens, contains every durable id, and returns only values
+//! that were committed under their keys.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
@@ -14,10 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 const CALLS: u64 = 100;
-/// The start of a file with its roots, in which every byte is flipped.
+/// Length of the start of a file in which every byte is flipped. In the database, it contains the
+/// roots.
 const HEADER_BYTES: usize = 512;
 
-/// The files of a store, their contents, and every key-value pair that was ever stored, as text.
+/// The files and durable contents of a store, and every key-value pair that was ever stored, as
+/// text.
 struct Undamaged {
     files: Files,
     durable: Contents,
@@ -40,7 +42,7 @@ impl Undamaged {
         Undamaged { files: disk.files(), durable: expected.durable, known }
     }
 
-    /// Opens files of which one is corrupt, and reads and writes them.
+    /// Opens files of which `damaged` is corrupt, and reads and writes the store.
     fn survives(&self, files: Files, damaged: Name, data_dir: &Path) {
         let disk = Disk::of(files);
         let store = Arc::new(disk.open(data_dir).unwrap());
@@ -78,13 +80,13 @@ fn pairs(contents: &Contents) -> Vec<String> {
     origins.chain(checkpoints).chain(lanes).collect()
 }
 
-/// Distance between two flipped bytes.
+/// Distance between two tested bytes.
 const FLIPPED: TestSize = TestSize { gate: 101, long: 1 };
 
 /// Difference between two lengths of a truncated file, in bytes.
 const TRUNCATED: TestSize = TestSize { gate: 301, long: 1 };
 
-/// Distance between two flipped bytes if the other file is also damaged.
+/// Distance between two tested bytes if the other file is also damaged.
 const BOTH_DAMAGED: TestSize = TestSize { gate: 7, long: 1 };
 
 fn places(bytes: usize, stride: TestSize) -> impl Iterator<Item = usize> {
@@ -127,8 +129,8 @@ fn truncating_either_file_loses_no_id() {
     }
 }
 
-/// One page of the database and any byte of the copy are damaged: the intact part of the copy is
-/// used, and sources do not treat their files as on a first start.
+/// The database is destroyed, and a byte of the copy is flipped: the intact part of the copy is
+/// used, and sources do not behave as on a first start.
 #[test]
 fn damage_to_both_files_loses_only_the_damaged_ids() {
     let folder = memory_folder();

@@ -1,4 +1,4 @@
-//! A disk that loses power: writes since the last sync may be kept, lost, or kept in part.
+//! A disk that loses power. Writes since the last sync may be kept, lost, or partly kept.
 
 use crate::disk::{FORMAT_FILE, IDENTITIES};
 use crate::{Store, StoreError};
@@ -60,7 +60,7 @@ impl Files {
 pub enum Change {
     Write(usize, Vec<u8>),
     Length(usize),
-    /// The content of a file that has replaced this file atomically.
+    /// The file was replaced atomically by a file with this content.
     Replace(Vec<u8>),
     Sync,
 }
@@ -70,7 +70,7 @@ struct State {
     files: Files,
     /// All changes, in order.
     changes: Vec<(Name, Change)>,
-    /// Number of the only change that fails, from 0.
+    /// Number of the change that fails, from 0, if a single change fails.
     fails_at: Option<usize>,
     /// Number of the first failing change, from 0; all later changes also fail.
     full_at: Option<usize>,
@@ -82,12 +82,12 @@ struct State {
     set_aside: usize,
 }
 
-/// A disk with the files of a store. Clones share it.
+/// A disk with the files of a store. Clones refer to the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<State>>);
 
 impl Disk {
-    /// Returns a disk on which `files` are durable.
+    /// Returns a disk that contains `files`.
     pub fn of(files: Files) -> Disk {
         Disk(Arc::new(Mutex::new(State { files, ..State::default() })))
     }
@@ -242,14 +242,14 @@ impl StorageBackend for Disk {
     }
 }
 
-/// The state of the disk while changes are replayed.
+/// The state of a disk while changes are replayed.
 pub struct Replay {
     durable: Files,
     since: Vec<(Name, Change)>,
 }
 
 impl Replay {
-    /// Returns a replay that starts with `files` durable.
+    /// Returns a replay on a disk that contains `files`, all of them durable.
     pub fn new(files: Files) -> Replay {
         Replay { durable: files, since: Vec::new() }
     }
@@ -266,10 +266,10 @@ impl Replay {
     }
 
     /// Returns one possible outcome of a power loss. Changes since the last sync are applied in
-    /// order; each is complete, truncated after some sectors, or missing.
+    /// order, and each of them is complete, truncated after some sectors, or missing.
     pub fn crash(&self, random: &mut Rng) -> Files {
         let mut files = self.durable.clone();
-        // The outcome keeps, loses, or tears most changes.
+        // In some outcomes, most changes are kept; in others, most are lost or torn.
         let (kept_of_4, torn_one_in) = (random.u64(..5), 1 + random.u64(..8));
         for (name, change) in &self.since {
             match change {

@@ -1,4 +1,4 @@
-//! A disk that is full or does not respond, and the store's reports.
+//! A disk that is full or fails, and what the store reports then.
 
 use super::contents::Contents;
 use super::disk::Disk;
@@ -6,7 +6,7 @@ use super::*;
 use crate::tests::disk::Files;
 use std::os::unix::fs::MetadataExt;
 
-/// Creates a store with one file and a checkpoint.
+/// Creates a store that contains one file with a checkpoint.
 fn used(disk: &Disk, data_dir: &Path) -> Arc<Store> {
     let store = Arc::new(disk.open(data_dir).unwrap());
     store.of_source("app").keep(&[(OriginId(3), b"file".to_vec())]).unwrap();
@@ -18,7 +18,7 @@ fn commit_at(store: &Store, offset: u64) -> io::Result<()> {
     store.commit(|moved| moved.checkpoint(&"app".into(), OriginId(3), &"out".into(), offset))
 }
 
-/// Returns the checkpoint that a start would find.
+/// Returns the checkpoint that a start with these files would find.
 fn checkpoint_in(files: Files) -> u64 {
     Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap())).checkpoints
         [&("app", OriginId(3), "out")]
@@ -47,7 +47,7 @@ fn a_failed_commit_is_retried_and_reported() {
     assert_eq!(checkpoint_in(disk.files()), 44);
 }
 
-/// A source cannot save an id, so afterward it has no id to save.
+/// A source could not save an id, and has nothing more to save afterward. The error still clears.
 #[test]
 fn an_error_clears_once_the_disk_has_space() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -64,14 +64,14 @@ fn an_error_clears_once_the_disk_has_space() {
     assert_eq!(store.health().error, None);
 }
 
-/// An empty result would make a source treat all files as new.
+/// If a failed read returned an empty result, a source would treat all files as new.
 #[test]
 fn a_read_failure_is_an_error_instead_of_an_empty_result() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     store.keep_lane(&"out".into(), 0, b"state".to_vec()).unwrap();
     let before = Contents::of(&store);
-    // From now on, the file must be reopened.
+    // After the failed commit, the file must be reopened.
     disk.fill_at(0);
     assert!(commit_at(&store, 42).is_err());
     disk.fail_reads(true);
@@ -86,7 +86,7 @@ fn a_read_failure_is_an_error_instead_of_an_empty_result() {
     assert_eq!(disk.set_aside(), 0);
 }
 
-/// A failing copy does not delay files, but it is reported and repaired.
+/// New ids are saved even if the copy cannot be written. The failure is reported and repaired.
 #[test]
 fn a_failed_write_of_the_copy_is_reported_and_retried() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -121,7 +121,8 @@ fn a_start_on_a_full_disk_reports_it() {
     );
 }
 
-/// If the database needs no new blocks, a commit works on a full disk. `close` keeps the blocks.
+/// If the database needs no new blocks, a commit works on a full disk. Closing the database keeps
+/// the blocks.
 #[test]
 fn the_database_preallocates_its_blocks_and_keeps_them() {
     let folder = folder();
@@ -142,7 +143,7 @@ fn the_database_preallocates_its_blocks_and_keeps_them() {
     assert!(after >= length, "{after} bytes are allocated, {allocated} were before");
 }
 
-/// The file with the process id does not need disk space either.
+/// Writing the process id into the file does not need disk space either.
 #[test]
 fn the_lock_names_its_owner() {
     let folder = folder();
