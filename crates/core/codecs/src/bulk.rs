@@ -11,13 +11,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Reason for events whose index would exceed the maximum number of indexes.
+/// Reason for refusing events whose index would exceed the maximum number of indexes.
 pub const TOO_MANY_INDEXES: &str = "too_many_indexes";
 
-/// Maximum bytes of an `_id` that Elasticsearch accepts.
+/// Maximum size in bytes of an `_id` that Elasticsearch accepts.
 const ID_BYTES_MAX: usize = 512;
 
-/// Estimated bytes per action.
+/// Estimated size of an action in bytes.
 pub const ACTION_BYTES: u64 = 160;
 
 /// Operation for an event.
@@ -57,7 +57,7 @@ pub struct Action {
     pub indexes: Indexes,
 }
 
-/// The id of a document.
+/// How the id of a document is determined.
 pub enum Id {
     /// The event id.
     Event,
@@ -71,24 +71,25 @@ pub struct DocumentEncoder {
     /// Encodes the documents, one per line.
     documents: Box<dyn Encoder>,
     newlines: Vec<u32>,
-    /// The beginning of an action up to the index, reused for consecutive events with the same
-    /// index.
+    /// The beginning of an action, up to and including the index. It is reused for consecutive
+    /// events with the same index.
     head: Head,
     text: Vec<u8>,
 }
 
-/// The beginning of an action.
+/// The beginning of an action, and whether its index is allowed.
 #[derive(Default)]
 struct Head {
     bytes: Vec<u8>,
-    /// The row for which the head was rendered, in this segment.
+    /// The row of the current segment for which the head was rendered; `None` if the head must be
+    /// rendered again.
     row: Option<usize>,
     name: Vec<u8>,
     is_allowed: bool,
 }
 
 impl DocumentEncoder {
-    /// Creates an encoder that puts an action before each of the `documents`.
+    /// Creates an encoder that puts an action before each document that `documents` encodes.
     pub fn new(action: Arc<Action>, documents: Box<dyn Encoder>) -> DocumentEncoder {
         DocumentEncoder {
             action,
@@ -99,7 +100,8 @@ impl DocumentEncoder {
         }
     }
 
-    /// Appends the action of a row. Returns false and appends nothing if the index is not allowed.
+    /// Appends the action of a row. Returns `false` and appends nothing if the index is not
+    /// allowed.
     fn action(&mut self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) -> bool {
         let action = self.action.clone();
         if !self.head.row.is_some_and(|before| action.index.is_same(batch, before, row)) {
@@ -161,7 +163,7 @@ impl Id {
     }
 }
 
-/// Appends a member with a text value after other members.
+/// Appends a member with a text value. Other members must precede it.
 fn push_member(key: &[u8], text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(key);
@@ -182,7 +184,7 @@ impl Encoder for DocumentEncoder {
     ) -> Result<(), ComponentError> {
         let mut encoded = Payload::default();
         self.documents.encode(batch, &mut encoded, cx)?;
-        // Documents contain no line feeds.
+        // A document contains no line feed, so each line is one document.
         let Some(documents) = encoded.parts.first() else { return Ok(()) };
         let mut newlines = std::mem::take(&mut self.newlines);
         newlines.clear();
@@ -211,7 +213,8 @@ impl Encoder for DocumentEncoder {
     }
 }
 
-/// Rejects a row whose index is not allowed.
+/// Refuses a row whose index is not allowed. The row is dropped if no component reads refused
+/// events.
 fn refuse(row: usize, payload: &mut Payload, cx: &mut EncodeCx<'_>) {
     payload.events = payload.events.saturating_sub(1);
     match &mut cx.refused {

@@ -1,4 +1,4 @@
-//! Numbers and times as text.
+//! Formats numbers and times as text.
 
 use millstream_model::CellKind;
 use millstream_timestamps::Format;
@@ -8,11 +8,11 @@ use std::io::Write;
 /// Number of digits in the largest `u64`.
 pub const DIGITS_MAX: usize = 20;
 
-/// Parses a whole text as an RFC 3339 time, in nanoseconds since 1970.
+/// Parses a text that is an RFC 3339 time. Returns the time in nanoseconds since 1970.
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not a time; the message shows a valid one.
+/// Returns an error if the text is not a time; the message shows a valid time.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let format = Format::new("rfc3339", None)?;
     match format.parse(text.as_bytes(), 0) {
@@ -27,7 +27,7 @@ pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(decimal(number, &mut [0; DIGITS_MAX]));
 }
 
-/// Renders `number` in decimal at the end of `digits`.
+/// Renders `number` in decimal at the end of `digits`, and returns the rendered part.
 #[inline]
 pub fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
@@ -49,7 +49,8 @@ pub fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     &digits[at..]
 }
 
-/// Whole numbers up to 2^53 are written as integers; above 2^53, some integers have no exact float.
+/// Largest absolute value of a whole number that is written as an integer. Above 2^53, some
+/// integers have no exact float.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// Appends a finite number as JSON, in the shortest form that reads back as the same value.

@@ -2,8 +2,8 @@
 //! `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}`.
 //!
 //! Everything that is constant within a segment is rendered once. For each row, the encoder writes
-//! the escaped text, then one copy of the bytes up to the next text with the offset patched in, and
-//! the time if rows have separate times. The `fields` module encodes events with fields.
+//! the escaped text, then a copy of the bytes up to the next text, and patches the offset into this
+//! copy, and the time if rows have their own times. The `fields` module encodes events with fields.
 
 mod fields;
 
@@ -28,21 +28,20 @@ pub struct JsonEncoder {
     pieces: Vec<Piece>,
     between: Between,
     times: Times,
-    /// Number of bytes that the time takes in `head`.
+    /// Number of bytes that the time occupies in `head`.
     head_time_bytes: usize,
-    /// Whether each field collides with a built-in member of the event; empty for events without
-    /// fields.
+    /// For each field, whether it replaces a built-in member in the current row.
     clashes: Vec<bool>,
 }
 
 /// A part of the text that follows the message.
 enum Piece {
-    /// Text that is the same for every row in the segment.
+    /// Text that is the same for all rows in the segment.
     Constant(Vec<u8>),
     Offset,
-    /// The end of an event's id if one record became several events.
+    /// The ordinal at the end of an event's id, if one record became several events.
     Ordinal,
-    /// An event's id, if at least one id arrived with a record.
+    /// The id of an event, if any of the batch's events arrived with an id.
     Id,
     PreviousOffset,
     Truncated,
@@ -50,12 +49,12 @@ enum Piece {
     Partial,
 }
 
-/// The bytes between two messages, rendered for offsets with a given number of digits. Each row
-/// copies them and patches the digits.
+/// The bytes between two messages, rendered for offsets with a given number of digits. For each
+/// row, the bytes are copied and the digits patched.
 #[derive(Default)]
 struct Between {
     text: Vec<u8>,
-    /// Positions of the offset's digits.
+    /// Positions in `text` where the offset's digits are patched in.
     slots: Vec<usize>,
     digits: usize,
 }
@@ -96,8 +95,8 @@ impl JsonEncoder {
         self.tail(tail, batch, segment, |_| false);
     }
 
-    /// Renders metadata and attributes after the content of `tail`, leaving out the members whose
-    /// names are taken.
+    /// Renders the metadata and attributes after the content of `tail`. Members whose names are
+    /// taken are omitted.
     fn tail(
         &mut self,
         mut tail: Tail,
@@ -160,18 +159,18 @@ impl JsonEncoder {
                 self.between(batch, segment, row, out);
             }
         }
-        // The head for the row after the last one is removed.
+        // Removes the head that was appended after the last row.
         out.truncate(out.len() - self.head.len());
         replaced
     }
 
-    /// Writes the row's time into the head at the end of `out`.
+    /// Writes the row's time into the head that ends `out`.
     #[inline]
     fn stamp(&mut self, ns: i64, out: &mut Vec<u8>) {
         let at = out.len() - self.head.len() + self.time_head.len();
         match self.times.fixed(ns) {
             Some(time) => out[at..at + RFC3339_BYTES].copy_from_slice(time),
-            // The number may have more digits than the number in the head.
+            // The row's time may have more or fewer digits than the time in the head.
             None => {
                 let time = self.times.text(ns).iter().copied();
                 out.splice(at..at + self.head_time_bytes, time);
@@ -179,7 +178,7 @@ impl JsonEncoder {
         }
     }
 
-    /// Ends the row and starts the next.
+    /// Appends the bytes that follow a row's message, and the head of the next row.
     #[inline]
     fn between(&mut self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
         let mut digits = [0; DIGITS_MAX];
@@ -236,7 +235,7 @@ fn push_stream(batch: &Batch, row: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns, as JSON, whether an event's end is missing; `null` if that is unknown.
+/// Returns, as JSON, whether the end of a row's event is missing; `null` if that is not known.
 fn partial(batch: &Batch, row: usize) -> &'static [u8] {
     match Metadata::Partial.column(batch).map(|column| column.cells()[row].kind()) {
         Some(CellKind::True) => b"true",
@@ -245,7 +244,7 @@ fn partial(batch: &Batch, row: usize) -> &'static [u8] {
     }
 }
 
-/// Appends the ordinal at the end of an id; see [`millstream_model::EventId`].
+/// Appends a record's ordinal to an id, unless the ordinal is 0; see [`millstream_model::EventId`].
 fn push_ordinal(out: &mut Vec<u8>, ordinal: u32) {
     if ordinal > 0 {
         out.push(b'-');
@@ -265,8 +264,8 @@ fn push_text(text: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
 }
 
 impl Between {
-    /// Renders the bytes for offsets with `digits` digits; leaves `digits` at 0 if any other part
-    /// differs by row.
+    /// Renders the bytes for offsets with `digits` digits. Leaves `self.digits` at 0 if anything
+    /// other than the offset differs between rows.
     fn render(&mut self, pieces: &[Piece], head: &[u8], digits: usize) {
         self.text.clear();
         self.slots.clear();

@@ -1,9 +1,9 @@
-//! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (a line that is an
-//! object, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents). The
-//! crate also contains templates for names, and formats numbers and times as text.
+//! Codecs: `text` (the raw line), `json` (one object per line), `raw_json` (a line that is already
+//! an object, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents).
+//! The crate also contains templates for names, and formats numbers and times as text.
 //!
-//! A separate crate because it cuts a dependency: encoders can be built, tested and have their
-//! instructions counted without librdkafka, TLS or a JVM.
+//! This is a separate crate so that encoders can be built, tested and have their instructions
+//! counted without librdkafka, TLS or a JVM.
 
 #![forbid(unsafe_code)]
 
@@ -46,14 +46,14 @@ pub struct Encoding {
     pub timestamp_key: String,
 }
 
-/// Default key for the time.
+/// Default key of the time.
 pub const TIMESTAMP_KEY: &str = "timestamp";
 
 fn timestamp_key() -> String {
     TIMESTAMP_KEY.to_owned()
 }
 
-/// Default key for the object with the metadata.
+/// Default key of the object with the metadata.
 pub const METADATA_KEY: &str = "meta";
 
 /// A codec.
@@ -161,12 +161,12 @@ impl Default for Encoding {
     }
 }
 
-/// Estimated JSON overhead per line, in bytes: timestamp, metadata with a path of typical length,
+/// Estimated bytes that JSON adds to a line: the time, metadata with a path of typical length, and
 /// attributes.
 const JSON_ROW_BYTES: u64 = 320;
 
 impl Encoding {
-    /// Returns the errors in the options, for a component with these options under the key
+    /// Returns the errors in the options of a component that has these options under the key
     /// `encoding`.
     pub fn check(&self) -> Vec<OptionError> {
         if self.metadata_key == "message" || self.metadata_key == self.timestamp_key {
@@ -179,7 +179,7 @@ impl Encoding {
         Vec::new()
     }
 
-    /// Returns the errors in the options as `check` does, for a component that writes lines.
+    /// Returns the same errors as `check`, and an error if the codec does not produce lines.
     pub fn check_lines(&self) -> Vec<OptionError> {
         let message =
             "`msgpack` does not produce lines; use `json` or `text`, or a sink that sends blocks";
@@ -188,8 +188,8 @@ impl Encoding {
         self.check().into_iter().chain(error).collect()
     }
 
-    /// Creates an encoder. With `json` and `text`, each part of the payload consists of complete
-    /// lines; with `msgpack`, it is one block.
+    /// Creates an encoder. With `msgpack`, each part of the payload is one block; with any other
+    /// codec, it consists of complete lines.
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {
             Codec::Json => Box::new(json::JsonEncoder::new(self)),
@@ -199,12 +199,12 @@ impl Encoding {
         }
     }
 
-    /// Returns the maximum size of an encoded batch. Escaping hostile text can exceed this size;
-    /// the excess becomes a debt to the memory grant, repaid before the next read.
+    /// Returns the expected maximum size of an encoded batch. Text with many escapes can exceed it;
+    /// the excess becomes a debt of the memory grant, which is repaid before the next read.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
-            // This includes the members that are added to each line.
+            // Each line may be encoded together with its added members.
             Codec::RawJson => {
                 block_bytes * 2 + rows.min(BATCH_ROWS_MAX as u64) * 2 * JSON_ROW_BYTES
             }
@@ -216,7 +216,7 @@ impl Encoding {
     }
 }
 
-/// An encoder that only counts, for sinks that discard data.
+/// An encoder that counts events but encodes nothing, for sinks that discard data.
 pub struct CountingEncoder;
 
 impl Encoder for CountingEncoder {

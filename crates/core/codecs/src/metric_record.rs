@@ -9,10 +9,10 @@ use millstream_encodings::prometheus::{Row, Rows};
 use millstream_scan::escape_json;
 use std::io::Write;
 
-/// Maximum number up to which every integer is exact in 64-bit floating point.
+/// Largest number up to which every integer is exact in 64-bit floating point.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Returns the metrics in a block; `None` if `block` is not a valid block.
+/// Returns the metrics in a block, each as a JSON object; `None` if `block` is not a valid block.
 pub fn of_block(block: &[u8]) -> Option<Vec<Vec<u8>>> {
     let block = blocks(block).next()?.ok()?;
     Some(block.metrics().map(|metric| of_metric(&metric)).collect())
@@ -32,8 +32,8 @@ fn of_metric(metric: &ReadMetric<'_>) -> Vec<u8> {
     object.finish()
 }
 
-/// Returns the metric in a row; `text` is the text of all rows. A distribution has no value,
-/// because the row contains only numbers computed from it.
+/// Returns the metric in a row as a JSON object; `text` is the text of all rows. The object of a
+/// distribution has no value, because the row contains only numbers computed from the distribution.
 pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
     let (name, tags) = rows.strings(row, text);
     let mut object = Object::new(name);
@@ -41,7 +41,7 @@ pub fn of_row(rows: &Rows, row: &Row, text: &[u8]) -> Vec<u8> {
     object.0.extend_from_slice(tags);
     let temporality = match (row.is_delta, row.kind) {
         (true, _) => Temporality::Delta,
-        // The sink treats a counter without a temporality as cumulative.
+        // A metric sink treats a counter without a temporality as cumulative.
         (false, Kind::Counter) => Temporality::Cumulative,
         (false, _) => Temporality::None,
     };
@@ -83,7 +83,7 @@ impl Object {
         push_string(temporality, &mut self.0);
     }
 
-    /// Adds the length of the period in seconds, unless it is unknown.
+    /// Adds the length of the metric's period in seconds, unless it is unknown.
     fn interval(&mut self, seconds: f64) {
         if seconds > 0.0 {
             self.name("interval");
@@ -129,7 +129,8 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Appends the tags: `true` for a tag without a value, and an array for several values.
+/// Appends the tags as an object: `true` for a tag without a value, and an array for a tag with
+/// several values.
 fn push_tags(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
     let tags: Vec<(&str, &str)> = metric.tags().collect();
     out.push(b'{');
@@ -209,7 +210,8 @@ mod tests {
         serde_json::from_slice(&object).unwrap()
     }
 
-    /// Returns the objects expected for the metrics; `sketch` is the distribution's value.
+    /// Returns the objects expected for the test's metrics; `sketch` is the value of the
+    /// distribution.
     fn expected(sketch: Option<serde_json::Value>) -> [serde_json::Value; 3] {
         let tags = json!({ "a": ["x", "y"], "b": "q\"z", "c": true });
         let mut distribution = json!({

@@ -30,14 +30,14 @@ const TEMPORALITY: usize = 3;
 const TAGS: usize = 4;
 const INTERVAL: usize = 5;
 
-/// A batch's rows as metrics.
+/// The rows of a batch, read as metrics.
 pub struct MetricView<'a> {
     batch: &'a Batch,
     columns: [Option<Column>; 6],
 }
 
 impl<'a> MetricView<'a> {
-    /// Creates a view of a batch whose rows are read on demand.
+    /// Creates a view of a batch. Rows are read on demand.
     pub fn new(batch: &'a Batch) -> MetricView<'a> {
         let mut fields = Cow::Borrowed(&batch.fields);
         if fields.get(MEMBERS).is_some() {
@@ -62,7 +62,7 @@ impl<'a> MetricView<'a> {
         self.read(row).map_err(|reason| self.reason(row, reason))
     }
 
-    /// Refines the reason why a row is not a metric.
+    /// Returns a more precise reason if the row is a DogStatsD event or service check.
     #[cold]
     fn reason(&self, row: usize, reason: Reason) -> Reason {
         match self.field(TYPE, row).text().as_deref() {
@@ -98,12 +98,12 @@ impl<'a> MetricView<'a> {
     }
 }
 
-/// A batch's events that are not metrics.
+/// Counts the events of a batch that are not metrics.
 #[derive(Default)]
 pub struct NotMetrics {
-    /// Number of events that were dropped because no component reads refused events, by reason.
+    /// Number of events that were dropped, by reason, because no component reads refused events.
     dropped: BTreeMap<Reason, u64>,
-    /// Number of events that were passed on to a component.
+    /// Number of events that were passed on to a component that reads refused events.
     read: u64,
 }
 
@@ -120,8 +120,8 @@ impl NotMetrics {
         }
     }
 
-    /// Subtracts the events added since the last call from the payload's events, and counts the
-    /// dropped ones. Logs once how to send events and service checks.
+    /// Subtracts the events that were added since the last call from the number of events in the
+    /// payload, and counts the dropped events. Logs once how to send events and service checks.
     pub fn settle(&mut self, payload: &mut Payload, counters: &Counters) {
         static LOGGED: Once = Once::new();
         payload.events = payload.events.saturating_sub(std::mem::take(&mut self.read));
@@ -146,7 +146,8 @@ fn column(fields: &Columns, name: &str) -> Option<Column> {
     fields.get(name).cloned()
 }
 
-/// Unescapes text with JSON escapes. Batches from the agent's internal sources contain none.
+/// Returns the column with its JSON escapes decoded. Batches from the agent's internal sources
+/// contain no escapes.
 fn without_escapes(names: Column, block: &[u8]) -> Column {
     let is_escaped = |row: &usize| names.cells()[*row].kind() == CellKind::Escaped;
     let mut escaped = (0..names.cells().len()).filter(is_escaped).peekable();
@@ -199,7 +200,7 @@ mod tests {
     use millstream_model::{BlockPool, ColumnBuilder, Grant, Ledger};
     use millstream_testkit::{Rows, batch};
 
-    /// Builds a batch with a row for each list of fields.
+    /// Builds a batch that has a row for each list of fields.
     fn events(rows: &[&[(&str, CellKind, &str)]]) -> Batch {
         let text = "x\n".repeat(rows.len());
         let part = Rows { name: "", text: text.as_bytes() };

@@ -1,5 +1,5 @@
-//! The `msgpack` codec: encodes metric events as self-contained blocks, each a part of the payload.
-//! Events that are not metrics are rejected.
+//! The `msgpack` codec: encodes metric events as self-contained blocks. Each block is a part of the
+//! payload. Events that are not metrics are refused.
 
 use super::{Encoding, Metadata};
 use crate::metric_view::{MetricView, NOT_A_METRIC, NotMetrics};
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 
-/// Block size in bytes at which no more metrics are added. A block should fit into one Kafka
-/// record, whose default limit is 1 MB.
+/// Size in bytes at which a block is complete. A block should fit into one Kafka record, whose
+/// default limit is 1 MB.
 pub const BLOCK_BYTES: usize = 512 * 1024;
 
-/// Bytes by which encoding may enlarge a metric's name, tags and value.
+/// Bytes per metric by which the encoded form may exceed the metric's name, tags and value.
 pub const ROW_BYTES: u64 = 32;
 
 /// A block of encoded metrics.
@@ -28,7 +28,8 @@ pub struct MetricBlocks {
     metadata: Vec<Metadata>,
     encoder: BlockEncoder,
     refused: NotMetrics,
-    /// Whether a block is open. After a panic, an open block contains data that must not be sent.
+    /// Whether a block has been begun and not finished. If that is still so at the start of the
+    /// next block, a panic has left data in the encoder that must not be sent.
     is_open: bool,
 }
 
@@ -43,7 +44,7 @@ impl MetricBlocks {
         }
     }
 
-    /// Encodes a batch's rows, with the attributes of `segment`.
+    /// Encodes rows of a batch into blocks with the attributes of `segment`.
     pub fn encode(
         &mut self,
         batch: &Batch,
@@ -80,7 +81,7 @@ impl MetricBlocks {
     ) {
         let events = self.encoder.rows() as u64;
         if events == 0 {
-            // The encoder's tables may contain tags of rejected metrics.
+            // The encoder's tables may contain tags of refused metrics.
             self.encoder.clear();
             return;
         }
@@ -99,15 +100,15 @@ impl MetricBlocks {
         blocks.push(MetricBlock { bytes: cx.freeze(out), events });
     }
 
-    /// Subtracts the events refused since the last call from the payload's events, and counts the
-    /// refused events that no component reads.
+    /// Subtracts the events refused since the last call from the number of events in the payload,
+    /// and counts those that no component reads as dropped.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
         self.refused.settle(payload, cx.counters);
     }
 }
 
 impl MetricBlocks {
-    /// Appends a whole batch to a payload; returns the number of metrics in each added part.
+    /// Appends a whole batch to a payload. Returns the number of metrics in each added part.
     pub fn append(
         &mut self,
         batch: &Batch,

@@ -1,5 +1,5 @@
-//! The `raw_json` codec: a line that is a JSON object passes through unparsed. The members that
-//! `json` adds to an event are inserted after its opening brace.
+//! The `raw_json` codec: a line that is a JSON object is passed on without being parsed into
+//! fields. The members that `json` adds to an event are inserted after its opening brace.
 //!
 //! The object is checked in one pass and copied once. A line's members are never overwritten: an
 //! added member with the same name is omitted. The codec falls back to `json` if the line is not a
@@ -20,7 +20,7 @@ pub struct RawJsonEncoder {
     newlines: Vec<u32>,
 }
 
-/// Classification of a line.
+/// How a line is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// Not an object; the line becomes the `message` member.
@@ -32,7 +32,7 @@ enum Line {
 }
 
 impl RawJsonEncoder {
-    /// Creates an encoder with these settings.
+    /// Creates an encoder with the settings in `encoding`.
     pub fn new(encoding: &Encoding) -> RawJsonEncoder {
         RawJsonEncoder {
             encoding: encoding.clone(),
@@ -42,7 +42,7 @@ impl RawJsonEncoder {
         }
     }
 
-    /// Collects the names of the members added to a batch's events.
+    /// Collects the names of the members that may be added to a batch's events.
     fn collect_names(&mut self, batch: &Batch) {
         let metadata = self.encoding.metadata.iter().map(|item| item.name());
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
@@ -119,7 +119,7 @@ impl Encoder for RawJsonEncoder {
     }
 }
 
-/// Returns an event without the members whose names also occur in the object in `text`.
+/// Returns the event without its members whose names also occur in the object in `text`.
 fn without(event: &[u8], text: &[u8]) -> Vec<u8> {
     let mut left = vec![b'{'];
     json_members(event, |name, member| {
@@ -135,8 +135,8 @@ fn without(event: &[u8], text: &[u8]) -> Vec<u8> {
     left
 }
 
-/// Appends the members of an event and the members of the object in `text` as one object, on one
-/// line.
+/// Appends an object with the members of `event`, which lie on one line, and of the object in
+/// `text`. Line breaks in `text` become spaces.
 fn splice(event: &[u8], text: &[u8], out: &mut Vec<u8>) {
     let inside = |object: &[u8]| {
         let object = object.trim_ascii();

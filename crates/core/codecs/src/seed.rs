@@ -1,4 +1,4 @@
-//! A secret seed for hashes.
+//! A secret seed for hash functions.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;

@@ -26,10 +26,10 @@ use serde::{Deserialize, Deserializer, de};
 pub use value::Field;
 use value::Piece;
 
-/// Text that replaces a field that an event lacks.
+/// Text that is rendered for a field that the event lacks.
 pub const MISSING: &str = "none";
 
-/// Maximum bytes of a file name. Linux allows 255; rotation appends to the name.
+/// Maximum bytes of a file name. Linux allows 255 bytes, and rotation appends to the name.
 const NAME_BYTES_MAX: usize = 200;
 
 /// Maximum bytes of a Kafka topic name.
@@ -38,8 +38,8 @@ const TOPIC_BYTES_MAX: usize = 249;
 /// Maximum bytes of an index name.
 const INDEX_BYTES_MAX: usize = 255;
 
-/// The use of a rendered template, which determines how values are escaped, and which text must
-/// surround fields.
+/// What a rendered template is used for. This determines how values are escaped, and which text
+/// must precede a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A file path. Fields must follow a folder, which no value can escape.
@@ -52,7 +52,7 @@ pub enum Use {
     Text,
 }
 
-/// A parsed text with fields and time specifiers.
+/// A parsed template: literal text, fields and time specifiers.
 #[derive(Clone, Debug)]
 pub struct Template {
     usage: Use,
@@ -64,12 +64,12 @@ pub struct Template {
 enum Part {
     Literal(String),
     Time(Piece),
-    /// A field, and the maximum bytes of its value.
+    /// A field, and the maximum number of bytes of its rendered value.
     Field(Field, usize),
 }
 
 impl Template {
-    /// Parses a template; the error says what is wrong and what to use instead.
+    /// Parses a template. The error states what is wrong and what to use instead.
     pub fn parse(text: &str, usage: Use) -> Result<Template, String> {
         let template = Template { usage, text: text.to_owned(), parts: parse::parts(text)? };
         parse::confine(template)
@@ -81,7 +81,7 @@ impl Template {
         Template { usage: Use::Text, text: "{{ id }}".to_owned(), parts }
     }
 
-    /// Returns whether the template is exactly the event id.
+    /// Returns whether the template consists of nothing but the event id.
     pub fn is_event_id(&self) -> bool {
         matches!(&self.parts[..], [Part::Field(Field::Id, _)])
     }
@@ -105,14 +105,14 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Returns whether the template contains fields. The senders of log lines may control field
+    /// Returns whether the template contains fields. The senders of log lines might control field
     /// values.
     pub fn has_field(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))
     }
 
-    /// Returns whether rows in one segment of this batch may render different text. If not, any row
-    /// represents all rows.
+    /// Returns whether rows in one segment of this batch can render different text. If not, any row
+    /// can represent all rows.
     pub fn per_row(&self, batch: &Batch) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Literal(_) => false,
@@ -121,8 +121,8 @@ impl Template {
         })
     }
 
-    /// Returns whether two rows in one segment certainly render the same text, without rendering
-    /// it.
+    /// Returns whether two rows in one segment are known to render the same text. The text is not
+    /// rendered.
     pub fn is_same(&self, batch: &Batch, one: usize, other: usize) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Literal(_) => true,
@@ -133,7 +133,7 @@ impl Template {
         })
     }
 
-    /// Appends the text for one row of `segment`. Returns false if the event lacks a field.
+    /// Appends the text for one row of `segment`. Returns `false` if the event lacks a field.
     pub fn render(&self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) -> bool {
         let mut complete = true;
         for part in &self.parts {
@@ -152,12 +152,12 @@ impl Template {
         complete
     }
 
-    /// Returns whether the template contains the event's message.
+    /// Returns whether the template refers to the event's message.
     pub fn reads_message(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Field(Field::Message, _)))
     }
 
-    /// Returns the text at a given time with `*` for every field, which is a pattern that matches
+    /// Returns the text for a given time, with `*` for every field. This is a pattern that matches
     /// all text rendered for that time.
     pub fn outline(&self, ns: i64) -> String {
         let mut out = Vec::new();

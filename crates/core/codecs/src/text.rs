@@ -1,13 +1,13 @@
 //! The `text` codec: each line as it was read, followed by `\n`.
 //!
 //! Adjacent lines in a block are emitted as one slice of the block, without a copy. They are copied
-//! if slices would be small and numerous or would pin a mostly empty block.
+//! if the slices would be small and numerous, or would keep a mostly unused block in memory.
 
 use millstream_model::limits::COMPACT_BELOW;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
 use std::ops::Range;
 
-/// Minimum average slice length. Shorter slices are cheaper to copy than to write one by one.
+/// Minimum average length of a slice. Shorter slices are cheaper to copy than to write one by one.
 const SLICE_BYTES_MIN: usize = 16 * 1024;
 
 /// Encodes lines as text.
@@ -30,8 +30,8 @@ impl Encoder for TextEncoder {
     }
 }
 
-/// Returns the byte ranges of the block that contain the selected lines with their line feeds, if
-/// these ranges are few and large.
+/// Returns the byte ranges of the block that contain the selected lines with their line feeds;
+/// `None` if the lines should be copied.
 fn slices(batch: &Batch) -> Option<Vec<Range<usize>>> {
     let used = batch.text_bytes() as usize + batch.events();
     if used * COMPACT_BELOW < millstream_model::limits::BLOCK_BYTES {

@@ -3,7 +3,7 @@
 use crate::TimestampFormat;
 use crate::formats::{RFC3339_BYTES, Rfc3339, push_decimal};
 
-/// Bytes of an RFC 3339 time up to its seconds.
+/// Number of bytes of an RFC 3339 time up to and including its seconds.
 const SECONDS_BYTES: usize = "1970-01-01T00:00:00".len();
 
 /// Writes times in one format.
@@ -19,7 +19,7 @@ impl Times {
         Times { format, rfc3339: Rfc3339::default(), text: Vec::new() }
     }
 
-    /// Returns the quotation mark around a time; numbers have no quotation marks.
+    /// Returns the quotation mark before and after a time; nothing if times are numbers.
     pub fn quote(&self) -> &'static [u8] {
         match self.format {
             TimestampFormat::Rfc3339 | TimestampFormat::Rfc3339Nano => b"\"",
@@ -27,8 +27,8 @@ impl Times {
         }
     }
 
-    /// Returns a time, in nanoseconds since 1970, as text of a fixed length; [`None`] if the format
-    /// has no fixed length.
+    /// Returns a time, in nanoseconds since 1970, as text of a fixed length; `None` if the format
+    /// is not the default.
     #[inline]
     pub fn fixed(&mut self, ns: i64) -> Option<&[u8; RFC3339_BYTES]> {
         (self.format == TimestampFormat::Rfc3339).then(|| self.rfc3339.text(ns))
@@ -54,8 +54,8 @@ impl Times {
                 self.text.extend_from_slice(&self.rfc3339.text(ns)[..SECONDS_BYTES]);
                 let fraction = 1_000_000_000 + ns.rem_euclid(1_000_000_000) as u64;
                 push_decimal(&mut self.text, fraction);
-                // `fraction` has a leading 1, so that nine digits follow it; the decimal point
-                // replaces that 1.
+                // `fraction` has a leading 1 so that nine digits follow it. The decimal point
+                // replaces this 1.
                 self.text[SECONDS_BYTES] = b'.';
                 self.text.push(b'Z');
             }

@@ -3,13 +3,13 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Time in nanoseconds after which an index that receives no events no longer counts.
+/// Time in nanoseconds without events after which an index no longer counts toward the maximum.
 const FORGET_AFTER_NS: i64 = 3_600_000_000_000;
 
 /// The indexes that recently received events, shared by all of a sink's encoders.
 pub struct Indexes {
     max: usize,
-    /// Last time at which each index received events, in nanoseconds since 1970.
+    /// Time of the last event written to each index, in nanoseconds since 1970.
     used_ns: Mutex<HashMap<Vec<u8>, i64>>,
 }
 
@@ -19,7 +19,8 @@ impl Indexes {
         Indexes { max, used_ns: Mutex::default() }
     }
 
-    /// Returns whether an event may be written to the index now.
+    /// Returns whether an event may be written to the index now, and if so, records the index as
+    /// used.
     pub fn allow(&self, name: &[u8], now_ns: i64) -> bool {
         let mut used_ns = self.used_ns.lock();
         if let Some(used_ns) = used_ns.get_mut(name) {

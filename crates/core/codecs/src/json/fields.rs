@@ -1,16 +1,17 @@
-//! Encoding events with fields.
+//! Encodes events with fields.
 //!
-//! If a field has the name of a built-in member (time, message, the metadata object, an attribute),
-//! the field is kept and the built-in member is omitted, so that parsed data is never overwritten.
+//! If a field has the same name as a built-in member (the time, the message, the metadata object,
+//! or an attribute), the field is kept and the built-in member is omitted, so that parsed data is
+//! never overwritten.
 
 use super::{Batch, JsonEncoder, Piece, Segment, Tail, escape_json, push_text};
 use millstream_model::{CellKind, Column, MEMBERS};
 use std::collections::BTreeSet;
 
-/// A column and the bytes before its values.
+/// A column, and the bytes that precede its values.
 struct Field<'b> {
     column: &'b Column,
-    /// A comma, the name, a colon, and the opening quotation mark of text.
+    /// A comma, the name, a colon, and a quotation mark that only text values need.
     key: Vec<u8>,
     /// Whether a built-in member has the same name.
     is_taken: bool,
@@ -25,14 +26,14 @@ pub(super) struct Tally {
     pub clashes: u64,
 }
 
-/// The built-in members that an event's fields leave in place.
+/// Which of the built-in members time and message remain in an event with fields.
 #[derive(Clone, Copy)]
 struct Left {
     time: bool,
     message: bool,
 }
 
-/// The parts of an event to write.
+/// What the events of a segment contain.
 struct Shown<'f, 'b> {
     fields: &'f [Field<'b>],
     left: Left,
@@ -43,7 +44,7 @@ struct Shown<'f, 'b> {
 }
 
 impl JsonEncoder {
-    /// Appends the selected rows.
+    /// Appends the batch's selected rows as events.
     pub(super) fn events(&mut self, batch: &Batch, utf8: bool, out: &mut Vec<u8>) -> Tally {
         let lifted;
         let batch = match batch.fields.get(MEMBERS) {
@@ -74,8 +75,8 @@ impl JsonEncoder {
         tally
     }
 
-    /// Returns the batch with added columns for object members whose names already exist, so that
-    /// no name occurs twice.
+    /// Returns the batch with an added column for each object member whose name another part of the
+    /// event also has, so that no name occurs twice.
     fn lifted(&self, batch: &Batch) -> Batch {
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
         let attributes = batch.source.attributes.keys().chain(of_origins).map(String::as_str);
@@ -108,10 +109,10 @@ impl JsonEncoder {
         batch.fields.iter().map(field).collect()
     }
 
-    /// Records which of a row's fields replace a built-in member; returns whether this differs from
-    /// the previous row.
+    /// Records which of a row's fields replace a built-in member. Returns whether they differ from
+    /// those of the previous row.
     fn note_clashes(&mut self, batch: &Batch, fields: &[Field<'_>], row: usize) -> bool {
-        // A field cannot replace a hidden message.
+        // A hidden message is not written, so a field cannot replace it.
         let is_there = |name: &str| name != "message" || batch.is_shown(row);
         let clash = |field: &Field<'_>| {
             field.is_taken && field.column.cells()[row].is_present() && is_there(&field.column.name)
@@ -124,7 +125,8 @@ impl JsonEncoder {
         true
     }
 
-    /// Renders the metadata and attributes that a row's fields leave in place.
+    /// Renders the metadata and attributes that the fields of `row` do not replace; all of them if
+    /// `row` is `None`.
     fn leave(
         &mut self,
         batch: &Batch,
@@ -178,7 +180,7 @@ impl JsonEncoder {
             }
         }
         if out.len() == begin && !self.begins_with_comma() {
-            // The opening brace replaced a comma, so a comma is added.
+            // The opening brace later replaces the event's first byte, which is normally a comma.
             out.push(b',');
         }
         self.between(batch, segment, row, out);
@@ -203,7 +205,7 @@ fn push_message(batch: &Batch, row: usize, utf8: bool, out: &mut Vec<u8>) -> boo
     replaced
 }
 
-/// Returns whether a slice of valid UTF-8 starts and ends at character boundaries.
+/// Returns whether a slice of a valid UTF-8 block starts and ends at character boundaries.
 #[inline]
 fn is_cut_well(block: &[u8], start: usize, len: usize) -> bool {
     let is_between = |at: usize| block.get(at).is_none_or(|byte| byte & 0xC0 != 0x80);
@@ -241,8 +243,8 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
     false
 }
 
-/// Appends JSON on a single line, because a line feed would end the event. JSON strings cannot
-/// contain raw line feeds, so each line feed is whitespace.
+/// Appends JSON with its line breaks replaced by spaces, because a line feed would end the event.
+/// JSON strings cannot contain raw line feeds, so each line feed is whitespace.
 pub(crate) fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         out.extend_from_slice(&json[..at]);

@@ -1,4 +1,4 @@
-//! Encoded JSON lines, parsed with another parser.
+//! Encodes JSON lines, and parses them with an independent parser.
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
@@ -59,7 +59,7 @@ fn an_event_is_one_line_with_its_metadata_in_an_object() {
     assert_eq!(text, event("one", 0) + &event("\\\"two\\\"", 4));
 }
 
-/// Attributes of the origin are added to the attributes of the source, which take precedence.
+/// The attributes of the origin are added to those of the source, which take precedence.
 #[test]
 fn attributes_of_origin_and_source_are_merged() {
     let mut batch = small(b"one\n", 100);
@@ -80,7 +80,7 @@ fn attributes_of_origin_and_source_are_merged() {
     assert_eq!(event, &expected);
 }
 
-/// All kinds of metadata, in an object and at the top level, and no metadata.
+/// All kinds of metadata, in an object and at the top level, as well as no metadata.
 #[test]
 fn metadata_is_placed_as_configured() {
     let batch = small(b"12345\nab\n", 3);
@@ -118,7 +118,7 @@ fn metadata_is_placed_as_configured() {
     }
 }
 
-/// Numbers have as many digits as they need, both with and without fields.
+/// A time that is a number has as many digits as it needs, with and without fields.
 #[test]
 fn the_time_is_written_in_the_format_of_the_options() {
     let mut batch = small(b"a\nb\nc\n", 100);
@@ -152,7 +152,7 @@ fn the_time_is_written_in_the_format_of_the_options() {
     }
 }
 
-/// Rows with an event time have it in milliseconds; other rows have the read time.
+/// Rows with an event time contain that time in milliseconds; other rows contain the read time.
 #[test]
 fn a_row_has_its_own_time() {
     let mut batch = small(b"1\n2\n3\n4\n5\n", 100);
@@ -171,7 +171,7 @@ fn a_row_has_its_own_time() {
     }
 }
 
-/// Invalid UTF-8 is replaced, and counted once per event.
+/// Invalid UTF-8 is replaced. An event counts once, even if several sequences are replaced.
 #[test]
 fn invalid_utf8_is_replaced_and_counted() {
     let (text, counters) =
@@ -197,8 +197,8 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any lines, segments and selection, the output consists of exactly the selected events in
-    /// order, each with its text (invalid UTF-8 replaced), offset and id.
+    /// For all lines, segments and selections, the output consists of exactly the selected events
+    /// in order, each with its text (invalid UTF-8 replaced), offset and id.
     #[test]
     fn encoded_events_read_back(
         parts in prop::collection::vec(prop::collection::vec(line(), 0..12), 1..5),
@@ -287,8 +287,8 @@ fn fields_follow_the_message_as_json() {
     );
 }
 
-/// A pretty-printed JSON field keeps its line breaks up to the encoder, but an event is a single
-/// line.
+/// A pretty-printed JSON field keeps its line breaks until it is encoded, but an event must be a
+/// single line.
 #[test]
 fn multi_line_json_becomes_one_line() {
     let object: &[u8] = b"{\r\n  \"k\": [\n1, 2]}";
@@ -336,7 +336,8 @@ fn a_field_replaces_the_built_in_member_of_its_name() {
     }
 }
 
-/// Members without a column collide like fields, and no name occurs twice.
+/// Object members that are not columns replace built-in members as fields do, and no name occurs
+/// twice.
 #[test]
 fn members_replace_the_built_in_members_of_their_names() {
     let members = b"\"timestamp\":\"log\",\"env\":1,\"x\":2,\"y\":3";
@@ -370,7 +371,7 @@ fn hidden_messages_are_omitted() {
     );
     let (text, _) = encode(&batch, json!({ "metadata": ["offset"] }));
     assert_eq!(parse(&text)[0]["message"], "m");
-    // A hidden message is not replaced.
+    // A hidden message is not counted as replaced.
     let mut batch = with_fields(b"1\n2\n", vec![column("message", &[own, own], b"m")]);
     batch.shown = Some(BooleanBuffer::from(vec![false, true]));
     let (text, counters) = encode(&batch, json!({ "metadata": [] }));
@@ -378,7 +379,7 @@ fn hidden_messages_are_omitted() {
     assert_eq!(counters.snapshot().noted_events["name_clash"], 1);
 }
 
-/// A slice of a valid block may start or end within a character.
+/// A slice of a valid block can start or end within a character.
 #[test]
 fn a_value_cut_within_a_character_is_replaced() {
     let text = "aé€\n".as_bytes();

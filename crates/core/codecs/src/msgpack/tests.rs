@@ -1,4 +1,5 @@
-//! Encoded blocks, decoded by an independent decoder and compared with the JSON of the same events.
+//! Decodes encoded blocks with an independent decoder, and compares them with the JSON of the same
+//! events.
 
 use super::*;
 use crate::Codec;
@@ -44,7 +45,7 @@ fn encode(codec: Codec, batch: &Batch) -> (Payload, Counters) {
     encode_for(None, codec, batch)
 }
 
-/// Encodes for a sink whose refused rows a component reads.
+/// Encodes a batch. `refused` receives the refused rows; if it is `None`, no component reads them.
 fn encode_for(
     refused: Option<&mut Vec<(usize, &'static str)>>,
     codec: Codec,
@@ -80,7 +81,7 @@ for one, other in zip(read, wanted):
 print(len(read))
 "#;
 
-/// Panics if Python decodes different events from the blocks and the lines; returns their number.
+/// Panics if Python finds different events in the blocks and in the lines; returns their number.
 fn compare(body: &[u8], lines: &[u8]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body"), body).unwrap();
@@ -232,7 +233,7 @@ fn events_that_are_not_metrics_are_passed_on_if_someone_reads_them() {
     assert!(counters.snapshot().dropped_events.is_empty());
 }
 
-/// A batch that contains only metrics with invalid tags leaves nothing in the encoder.
+/// A batch that contains only metrics with invalid tags leaves no data in the encoder.
 #[test]
 fn tags_of_rejected_metrics_do_not_accumulate() {
     let encoding = Encoding { codec: Codec::Msgpack, ..Encoding::default() };
@@ -250,7 +251,7 @@ fn tags_of_rejected_metrics_do_not_accumulate() {
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 9)].into());
 }
 
-/// Each part is a block of limited size, and together they contain every metric once.
+/// Each part is a block of limited size. Together, the blocks contain every metric once.
 #[test]
 fn a_full_block_is_followed_by_another() {
     let name = |row: usize| format!("{}{row:06}", "x".repeat(1000));

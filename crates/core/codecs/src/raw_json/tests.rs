@@ -1,4 +1,4 @@
-//! Encoded lines, parsed with another parser.
+//! Encodes lines, and parses them with an independent parser.
 
 use super::*;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger, SourceInfo};
@@ -78,7 +78,7 @@ fn a_hidden_message_and_invalid_text_are_encoded_as_json() {
     assert_eq!(events[1]["message"], "{\"a\":\"\u{FFFD}\"}");
 }
 
-/// An object with whitespace, line breaks and escapes in many places.
+/// Generates objects with whitespace, line breaks and escapes in many places.
 fn object() -> impl Strategy<Value = String> {
     let space = prop::sample::select(vec!["", " ", "\r", "\t "]);
     let name = "(@timestamp|env|meta|message|[a-c]{0,2}|\\\\u0041|\\\\\"\\\\n)";

@@ -30,7 +30,7 @@ fn literal(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// Parses a field after its opening braces; returns the rest of the text.
+/// Parses a field after its opening braces. Returns the text after the closing braces.
 fn field<'t>(parts: &mut Vec<Part>, inside: &'t str) -> Result<&'t str, String> {
     let closed = inside.split_once("}}").filter(|(name, _)| !name.contains("{{"));
     let (name, rest) = closed.ok_or("`{{` is not closed; use, for example, {{ host }}")?;
@@ -48,7 +48,7 @@ fn field<'t>(parts: &mut Vec<Part>, inside: &'t str) -> Result<&'t str, String> 
     Ok(rest)
 }
 
-/// Parses a time specifier after its percent sign; returns the rest of the text.
+/// Parses a time specifier after its percent sign. Returns the text after the specifier.
 fn time<'t>(parts: &mut Vec<Part>, rest: &'t str) -> Result<&'t str, String> {
     let letter = rest.chars().next();
     match (letter, letter.and_then(Piece::of)) {
@@ -96,7 +96,7 @@ fn path(parts: &mut [Part]) -> Result<(), String> {
     if outline(&parts[first..]).split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
         return Err("every folder after a field needs a name; remove `..`, `.` and `//`".to_owned());
     }
-    // The length limit of each file name is divided among its fields.
+    // The fields of each file name share its length limit.
     let mut begin = 0;
     for end in 1..=parts.len() {
         let ends =
@@ -109,8 +109,8 @@ fn path(parts: &mut [Part]) -> Result<(), String> {
     Ok(())
 }
 
-/// Divides `bytes_max` among the fields in a name, which consists of the first `count` parts and
-/// the beginning of the next part, if any.
+/// Divides the part of `bytes_max` that literal text and times leave among the fields of a name.
+/// The name consists of the first `count` parts and the beginning of the next part, if any.
 fn share(parts: &mut [Part], count: usize, bytes_max: usize) -> Result<(), String> {
     let behind = match parts.get(count) {
         Some(Part::Literal(text)) => text.split('/').next().unwrap_or_default().len(),
@@ -199,7 +199,7 @@ fn index(parts: &mut [Part]) -> Result<(), String> {
     share(parts, parts.len(), INDEX_BYTES_MAX)
 }
 
-/// Returns the text with `0` for each digit of a time and `*` for each field.
+/// Returns the template's text with `0` for each digit of a time and `*` for each field.
 fn outline(parts: &[Part]) -> String {
     let text = |part: &Part| match part {
         Part::Literal(text) => text.clone(),

@@ -18,7 +18,8 @@ fn with_value(value: &str) -> Batch {
     with_value_and_line(value, b"line")
 }
 
-/// Returns a batch of one event with attribute `v` and this message, which may be invalid UTF-8.
+/// Returns a batch of one event with attribute `v` set to `value`, and a message that may be
+/// invalid UTF-8.
 fn with_value_and_line(value: &str, line: &[u8]) -> Batch {
     let mut batch = of(&[line, b"\n"].concat());
     let attributes = BTreeMap::from([("v".to_owned(), value.to_owned())]);
@@ -146,7 +147,7 @@ fn a_long_value_is_truncated_and_stays_distinct() {
         let (one, two) = (topic(&long), topic(&(long.clone() + "y")));
         assert!(one != two && one.len() <= TOPIC_BYTES_MAX, "{one}");
     }
-    // Several values produce the same name; the text after them is kept.
+    // Two long values share one name; the text after them is kept.
     let template = "/out/a-{{ v }}-{{ message }}-%F.json.gz";
     let batch = with_value_and_line(&"v".repeat(300), &b"m".repeat(300));
     let name = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();

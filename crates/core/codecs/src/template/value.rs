@@ -9,7 +9,7 @@ use std::io::Write;
 /// Total bytes of the mark and hash that replace the end of a truncated value.
 const HASH_BYTES: usize = 34;
 
-/// Minimum space for a value: its first bytes and the hash.
+/// Minimum space for a value: its first bytes, the mark and the hash.
 pub const FIELD_BYTES_MIN: usize = HASH_BYTES + 6;
 
 /// A field of an event.
@@ -29,19 +29,19 @@ pub enum Field {
     Id,
     /// Time of the event.
     Timestamp,
-    /// Time the line was read.
+    /// Time at which the line was read.
     Collected,
-    /// Offset of the previous line.
+    /// Offset of the previous line in the segment.
     PreviousOffset,
     /// Whether the line was truncated.
     Truncated,
-    /// The message: the `message` field, or else the line.
+    /// The message: the `message` field; if there is none, the line.
     Message,
     /// The line.
     Line,
     /// Metadata that only some sources provide, with the name of its column.
     Metadata(&'static str),
-    /// A field of the line, or an attribute of the source or origin.
+    /// A field of the line, or an attribute of the source or the origin.
     Named(String),
 }
 
@@ -68,7 +68,7 @@ impl Field {
         }
     }
 
-    /// Returns whether the value may differ between rows in a segment of this batch.
+    /// Returns whether the value can differ between rows in a segment of this batch.
     pub fn per_row(&self, batch: &Batch) -> bool {
         use Field::{Id, Line, Message, Offset, PreviousOffset, Timestamp, Truncated};
         match self {
@@ -82,7 +82,7 @@ impl Field {
         }
     }
 
-    /// Returns the field's value; `None` if the event has no such field.
+    /// Returns the field's value; `None` if the event has no such field or no value for it.
     pub fn of<'b>(
         &self,
         batch: &'b Batch,
@@ -115,7 +115,7 @@ impl Field {
         Some(value.into())
     }
 
-    /// Formats the value of a field that is a number or a time.
+    /// Formats a value that is an id, a number or a time.
     fn format(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -135,7 +135,7 @@ impl Field {
 pub struct Piece(char);
 
 impl Piece {
-    /// Returns the specifier with this letter.
+    /// Returns the specifier with this letter; `None` if the letter is not supported.
     pub fn of(letter: char) -> Option<Piece> {
         "YmdHMSjyFs".contains(letter).then_some(Piece(letter))
     }
@@ -151,7 +151,7 @@ impl Piece {
         }
     }
 
-    /// Returns whether two times certainly render the same text.
+    /// Returns whether two times are known to render the same text.
     pub fn is_same(self, one_ns: i64, other_ns: i64) -> bool {
         let seconds = match self.0 {
             'S' | 's' => 1,
@@ -163,7 +163,7 @@ impl Piece {
         one_ns.div_euclid(period) == other_ns.div_euclid(period)
     }
 
-    /// Appends the rendered time, given in nanoseconds since 1970.
+    /// Appends the time rendered by this specifier; the time is given in nanoseconds since 1970.
     pub fn push(self, ns: i64, out: &mut Vec<u8>) {
         let seconds = ns.div_euclid(1_000_000_000);
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -191,10 +191,11 @@ fn day_of_year(year: i64, month: u32, day: u32) -> u32 {
     BEFORE[month as usize - 1] + day + u32::from(is_leap && month > 2)
 }
 
-/// Appends a value escaped for `usage`, in at most `bytes_max` bytes.
+/// Appends a value escaped for `usage`, in at most `bytes_max` bytes. In text, the value is neither
+/// escaped nor limited.
 pub fn push(usage: Use, value: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
     let begin = out.len();
-    // Only the hash reads the part that cannot fit.
+    // The part that cannot fit affects only the hash.
     let prefix = &value[..value.len().min(bytes_max)];
     match usage {
         Use::Text => return out.extend_from_slice(value),
@@ -210,7 +211,8 @@ pub fn push(usage: Use, value: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
             end -= 1;
         }
         out.truncate(end);
-        // A mark before `-` occurs only in truncated values.
+        // Escaping never produces a mark before `-`, so the mark shows that the value was
+        // truncated.
         drop(write!(out, "{}-{:032x}", mark as char, xxhash_rust::xxh3::xxh3_128(value)));
     }
 }
@@ -236,7 +238,8 @@ fn push_path(value: &[u8], out: &mut Vec<u8>) {
 fn push_topic(value: &[u8], out: &mut Vec<u8>) {
     let is_hex = |byte: Option<&u8>| byte.is_some_and(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     for (at, byte) in value.iter().enumerate() {
-        // An underscore is not escaped if it cannot be mistaken for an escape.
+        // An underscore is escaped only if it could be mistaken for an escape or for a truncated
+        // value.
         let looks_escaped = || is_hex(value.get(at + 1)) && is_hex(value.get(at + 2));
         match byte {
             b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => {

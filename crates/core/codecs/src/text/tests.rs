@@ -1,4 +1,4 @@
-//! Encoded text, compared byte for byte.
+//! Encodes text, and compares it byte for byte.
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
@@ -7,7 +7,7 @@ use millstream_testkit::{Rows, batch};
 use millstream_testkit_random::{TestSize, property};
 use proptest::prelude::*;
 
-/// Encodes a batch; returns the bytes, and how many of them share the block's memory.
+/// Encodes a batch. Returns the bytes, and how many of them share memory with the block.
 fn encode(batch: &Batch) -> (Vec<u8>, usize) {
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
     let mut permit = grant.try_take(1 << 20).unwrap();
@@ -39,8 +39,8 @@ fn a_full_block_is_not_copied() {
     assert_eq!(encode(&batch), (text[100..].to_vec(), text.len() - 100));
 }
 
-/// A few lines of a large block, and lines without a final `\n`, are copied so that the block can
-/// be freed.
+/// A few lines of a large block are copied, so that the block can be freed. Lines that do not end
+/// with `\n` alone are also copied.
 #[test]
 fn few_lines_and_other_line_ends_are_copied() {
     let mut batch = of(&format!("{}\n", "x".repeat(99)).repeat(2000).into_bytes());
@@ -68,7 +68,7 @@ fn part() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Selected rows: all, or runs with gaps between them.
+/// Generates a selection of rows: all, or runs with gaps between them.
 fn kept() -> impl Strategy<Value = Option<Vec<(usize, usize)>>> {
     prop::option::of(prop::collection::vec((1..60usize, 1..20usize), 1..40))
 }
@@ -79,7 +79,8 @@ const CASES: TestSize = TestSize { gate: 256, long: 10_000 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any lines and selection, copied or not, the output is the selected lines, byte for byte.
+    /// For all lines and selections, copied or not, the output is the selected lines, byte for
+    /// byte.
     #[test]
     fn selected_lines_are_encoded_unchanged(
         parts in prop::collection::vec(part(), 1..4),
