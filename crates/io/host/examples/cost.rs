@@ -1,4 +1,4 @@
-//! Measures the CPU time of a collection of this host, by group:
+//! Measures the CPU time that collecting this host's metrics takes, by group:
 //! `cargo run --release -p millstream-host --example cost`.
 
 use millstream_host::{Cgroups, Disks, Filesystems, Filter, Group, Host, Options, space};
@@ -39,7 +39,8 @@ fn cpu_ms() -> f64 {
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// Returns the number of readings in a collection, and its average CPU time in milliseconds.
+/// Returns the number of readings in a collection of these groups, and the average CPU time of a
+/// collection in milliseconds.
 fn cost(groups: Vec<Group>) -> (usize, f64) {
     let mut host = Host::new(options(groups), Arc::new(space), Arc::new(|| {}));
     let mut numbers = 0;

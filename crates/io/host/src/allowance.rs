@@ -1,22 +1,22 @@
-//! The memory limit that the control groups of this process impose.
+//! The memory limit that control groups impose on this process.
 
 use crate::files;
 use std::path::{Component, Path, PathBuf};
 
-/// Values at or above this value mean no limit, because cgroup v1 reports about 2^63 for an
+/// This value and higher values mean no limit, because cgroup v1 reports about 2^63 for an
 /// unlimited group.
 const NO_LIMIT_FROM: u64 = 1 << 60;
 
 /// Returns this process's memory limit in bytes: the lowest limit of its control group and that
-/// group's ancestors, in cgroup v2 or v1. `None` if there is no limit or none can be read.
+/// group's ancestors, in cgroup v2 or v1. `None` if there is no limit, or no limit can be read.
 pub fn memory_allowance(proc: &Path, sys: &Path) -> Option<u64> {
     let text = files::text(&proc.join("self/cgroup")).ok()?;
     text.lines().flat_map(|line| limit_files(line, sys)).filter_map(|file| limit(&file)).min()
 }
 
-/// Returns the limit files for a line in `/proc/self/cgroup`: `number:controllers:path`, where
-/// cgroup v2 lists no controllers. In a container, the path may be a path on the host, of which
-/// only the root is visible.
+/// Returns the limit files for a line in `/proc/self/cgroup`. The line has the form
+/// `number:controllers:path`, with no controllers for cgroup v2. In a container, the path might be
+/// a path on the host, where only its root is visible.
 fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Returns the limit of a process whose `/proc/self/cgroup` is `own`, with these files below
-    /// `/sys/fs/cgroup`.
+    /// Returns the limit of a process whose `/proc/self/cgroup` contains `own`, given the files
+    /// below `/sys/fs/cgroup`.
     fn allowance(own: &str, limits: &[(&str, &str)]) -> Option<u64> {
         let dir = tempfile::tempdir().unwrap();
         let (proc, sys) = (dir.path().join("proc"), dir.path().join("sys"));

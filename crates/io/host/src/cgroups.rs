@@ -8,26 +8,28 @@ use std::path::{Path, PathBuf};
 /// Maximum number of groups in a collection, because each group costs several reads.
 const GROUPS_MAX: usize = 1000;
 
-/// Maximum number of levels below the root.
+/// Maximum number of levels to collect below the root.
 pub const DEPTH_MAX: u32 = 16;
 
 /// The control groups to collect.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
-    /// Path of a group in the hierarchy, such as `/system.slice`; `None` for the agent's group.
+    /// Path of the root in the hierarchy, such as `/system.slice`; `None` for the agent's own
+    /// group.
     pub root: Option<String>,
     /// Number of levels to collect below the root; at most [`DEPTH_MAX`].
     pub depth: u32,
 }
 
-/// Keys in `cpu.stat`, metric names, and the factors that convert to their units.
+/// Keys in `cpu.stat`, with the metric name and the factor that converts the value to the metric's
+/// unit.
 const CPU: [(&str, &str, f64); 3] = [
     ("nr_periods", "host_cgroup_cpu_periods_total", 1.0),
     ("nr_throttled", "host_cgroup_cpu_throttled_periods_total", 1.0),
     ("throttled_usec", "host_cgroup_cpu_throttled_seconds_total", 1e-6),
 ];
 
-/// Files that contain a single number, and metric names. `max` instead of a number means no limit.
+/// Files that contain a single number, with the metric name. The text `max` means no limit.
 const STATES: [(&str, &str); 6] = [
     ("memory.current", "host_cgroup_memory_used_bytes"),
     ("memory.max", "host_cgroup_memory_limit_bytes"),
@@ -37,11 +39,11 @@ const STATES: [(&str, &str); 6] = [
     ("pids.max", "host_cgroup_threads_limit"),
 ];
 
-/// Keys in `memory.stat`, and metric names.
+/// Keys in `memory.stat`, with the metric name.
 const MEMORY: [(&str, &str); 2] =
     [("anon", "host_cgroup_memory_anonymous_bytes"), ("file", "host_cgroup_memory_cached_bytes")];
 
-/// Keys in `io.stat`, and metric names.
+/// Keys in `io.stat`, with the metric name.
 const IO: [(&str, &str); 4] = [
     ("rbytes", "host_cgroup_io_read_bytes_total"),
     ("wbytes", "host_cgroup_io_written_bytes_total"),
@@ -65,20 +67,21 @@ pub fn read(proc: &Path, sys: &Path, cgroups: &Cgroups, out: &mut Readings) {
     walk.group(&name, cgroups.depth);
 }
 
-/// Returns the root of the cgroup v2 hierarchy. On a hybrid host, it is the folder `unified`.
+/// Returns the root of the cgroup v2 hierarchy. On a host with both versions, it is the folder
+/// `unified`.
 fn hierarchy(sys: &Path) -> Option<PathBuf> {
     let folders = [sys.join("fs/cgroup"), sys.join("fs/cgroup/unified")];
     folders.into_iter().find(|folder| folder.join("cgroup.controllers").exists())
 }
 
-/// Returns the agent's control group.
+/// Returns the path of the agent's control group in the hierarchy.
 fn own(proc: &Path, out: &mut Readings) -> Option<String> {
     let path = proc.join("self/cgroup");
     let text = out.read(&path)?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::"));
     match own {
-        // The group is outside of the agent's cgroup namespace, so the root of the namespace is
-        // used instead.
+        // The group is outside the agent's cgroup namespace, so the root of the namespace is used
+        // instead.
         Some(own) if own.split('/').any(|part| part == "..") => Some("/".to_owned()),
         Some(own) => Some(own.to_owned()),
         None => {
@@ -137,7 +140,8 @@ impl Walk<'_> {
     }
 }
 
-/// Reads a group's metrics. The files of a disabled controller do not exist.
+/// Reads a group's metrics. Files that do not exist are skipped, because the group's controller may
+/// be disabled.
 fn metrics(path: &Path, labels: &Labels, out: &mut Readings) {
     cpu(&path.join("cpu.stat"), labels, out);
     for (file, name) in STATES {
@@ -186,7 +190,8 @@ fn cpu(path: &Path, group: &Labels, out: &mut Readings) {
     }
 }
 
-/// Reads the sums over all devices. Each device has a line of the form `major:minor key=value …`.
+/// Reads the I/O of a group, summed over all devices. Each device has a line of the form
+/// `major:minor key=value …`.
 fn io(path: &Path, labels: &Labels, out: &mut Readings) {
     let Some(text) = out.read_optional(path) else { return };
     let mut sums = [0u64; IO.len()];

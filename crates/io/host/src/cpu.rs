@@ -8,18 +8,18 @@ use std::path::Path;
 /// CPU modes, in the kernel's order.
 const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
-/// Guest time modes. The times in `user` and `nice` include them.
+/// Modes for which the kernel reports guest time. The times `user` and `nice` include it.
 const GUESTS: [&str; 2] = ["user", "nice"];
 
-/// Minimum number of times per CPU. Older kernels omit the remaining times.
+/// Minimum number of times that the kernel reports per CPU. Older kernels omit the last times.
 const TIMES_MIN: usize = 4;
 const TIMES: usize = MODES.len() + GUESTS.len();
 
-/// Maximum decrease of a time that is clamped, in seconds. Idle and iowait times are estimates that
-/// the kernel corrects. A larger decrease is a counter reset.
+/// Decrease of a time in seconds from which the time counts as reset. A smaller decrease is a
+/// correction, because the kernel estimates idle and iowait times.
 const CLAMP_SECONDS_MAX: f64 = 60.0;
 
-/// Keys of lines that contain a single number, and metric names.
+/// Keys in `stat`, with the metric name. The value is the first number after the key.
 const COUNTERS: [(&str, &str); 3] = [
     ("ctxt", "host_context_switches_total"),
     ("intr", "host_interrupts_total"),
@@ -31,8 +31,8 @@ const COUNTERS: [(&str, &str); 3] = [
 pub struct LastTimes(HashMap<String, [f64; TIMES]>);
 
 impl LastTimes {
-    /// Replaces each slightly decreased time with its last value. Otherwise, a reader would mistake
-    /// the decrease for a counter reset and add the whole value again.
+    /// Replaces each time that has decreased slightly with its last value. Otherwise, the decrease
+    /// would look like a counter reset, and the whole value would be counted again.
     fn clamp(&mut self, cpu: &str, times: &mut [f64]) {
         let last = self.0.entry(cpu.to_owned()).or_default();
         for (last, time) in last.iter_mut().zip(times) {
@@ -54,7 +54,8 @@ pub fn read(proc: &Path, per_cpu: bool, last: &mut LastTimes, out: &mut Readings
     }
 }
 
-/// Reads the CPU times and the number of CPUs. Returns whether there were lines and all were valid.
+/// Reads the CPU times and the number of CPUs. Returns whether there were lines and all of them
+/// were valid.
 fn cpus(text: &str, per_cpu: bool, last: &mut LastTimes, out: &mut Readings) -> bool {
     let before = out.numbers.len();
     let mut count = 0u32;
@@ -94,7 +95,7 @@ fn counters(text: &str, out: &mut Readings) -> bool {
     is_valid
 }
 
-/// Reads the times in one line. The last label is the mode.
+/// Reads the times in one line. The mode is filled into the last label.
 fn times(line: &str, labels: &Labels, last: &mut LastTimes, out: &mut Readings) -> Option<()> {
     let mut words = line.split_ascii_whitespace();
     let cpu = words.next()?;

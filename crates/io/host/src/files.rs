@@ -8,7 +8,7 @@ use std::path::Path;
 /// Maximum file length in bytes: enough for the mounts of a host with thousands of containers.
 const BYTES_MAX: u64 = 8 << 20;
 
-/// Reads all bytes of a file.
+/// Reads a whole file. Fails if it is not a regular file, or is too long.
 pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     // Reading a pipe could block forever.
@@ -35,7 +35,8 @@ pub fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| gone.contains(&code))
 }
 
-/// Parses the next `N` words as numbers; `None` if there are fewer or one is invalid.
+/// Parses the next `N` words as whole numbers; `None` if there are fewer words or one of them is
+/// invalid.
 pub fn numbers<'t, const N: usize>(words: &mut impl Iterator<Item = &'t str>) -> Option<[f64; N]> {
     let mut numbers = [0.0; N];
     for number in &mut numbers {

@@ -1,12 +1,13 @@
 //! Reads the host's metrics from the kernel: CPUs, memory, disks, file systems, networks, load,
 //! processes, control groups and pressure.
 //!
-//! A separate crate because it cuts a dependency: the program uses this crate to read the limits of
-//! its control groups, before any component exists.
+//! This is a separate crate so that the program can read the limits of its control groups before
+//! any component exists.
 //!
 //! The crate reads `/proc` and `/sys`, or, in a container, the folders where the host's trees are
-//! mounted. A file that is missing, unreadable or malformed omits only its metrics and adds a
-//! [`Fault`]. No function blocks: another thread queries file systems, which may not respond.
+//! mounted. If a file is missing, unreadable or malformed, only its metrics are omitted, and a
+//! [`Fault`] is added. No function blocks: another thread queries file systems, which may not
+//! respond.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +84,8 @@ pub struct Options {
     pub filesystems: Filesystems,
     /// The network interfaces to collect, by name.
     pub interfaces: Filter,
-    /// Processes whose resource usage to collect, by name; `None` for no process.
+    /// Filter by name for the processes whose resource usage is collected; `None` collects no
+    /// process.
     pub processes: Option<Filter>,
     /// The control groups to collect.
     pub cgroups: Cgroups,
@@ -91,7 +93,7 @@ pub struct Options {
     pub proc: PathBuf,
     /// The host's `/sys`.
     pub sys: PathBuf,
-    /// The host's `/`, relative to which file systems are queried.
+    /// The host's `/`, below which the mount points are queried.
     pub root: PathBuf,
 }
 
@@ -150,8 +152,8 @@ impl Host {
     /// Returns the collection's readings after every file system has responded or timed out.
     ///
     /// # Errors
-    /// Returns the time to wait if a response is pending. Call the function again after this time,
-    /// or when woken.
+    /// Returns the time to wait if a response is still pending. Call this function again after that
+    /// time, or as soon as `wake` is called.
     pub fn finish(&mut self, now: Duration) -> Result<Readings, Duration> {
         match self.probe.poll(now, &mut self.readings) {
             Some(left) => Err(left),

@@ -4,7 +4,7 @@ use crate::files;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Keys in `meminfo`, and metric names.
+/// Keys in `meminfo`, with the metric name.
 const STATES: [(&str, &str); 18] = [
     ("MemTotal", "host_memory_total_bytes"),
     ("MemFree", "host_memory_free_bytes"),
@@ -26,7 +26,8 @@ const STATES: [(&str, &str); 18] = [
     ("SwapFree", "host_memory_swap_free_bytes"),
 ];
 
-/// Keys in `vmstat`, metric names, and whether they count pages, which are emitted as bytes.
+/// Keys in `vmstat`, with the metric name, and whether the value is a number of pages, which is
+/// converted to bytes.
 const COUNTERS: [(&str, &str, bool); 5] = [
     ("pswpin", "host_memory_swapped_in_bytes_total", true),
     ("pswpout", "host_memory_swapped_out_bytes_total", true),
@@ -35,7 +36,7 @@ const COUNTERS: [(&str, &str, bool); 5] = [
     ("oom_kill", "host_memory_oom_kills_total", false),
 ];
 
-/// Reads `meminfo` and `vmstat`. Omits metrics whose lines are missing in the kernel's files.
+/// Reads `meminfo` and `vmstat`. Omits metrics for which the files have no line.
 pub fn read(proc: &Path, out: &mut Readings) {
     let none = labels([]);
     let path = proc.join("meminfo");

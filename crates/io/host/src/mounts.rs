@@ -11,9 +11,9 @@ use std::time::Duration;
 /// The file systems to collect.
 #[derive(Clone, Debug)]
 pub struct Filesystems {
-    /// The file system types, such as `ext4`.
+    /// Filter for the types of file systems, such as `ext4`.
     pub types: Filter,
-    /// The mount points, as the host sees them.
+    /// Filter for the mount points, as the host sees them.
     pub mountpoints: Filter,
     /// Timeout for querying the usage of one file system.
     pub timeout: Duration,
@@ -24,7 +24,7 @@ pub struct Filesystems {
 pub struct Mount {
     /// Device number (`major:minor`), shared by all mounts of a file system.
     number: Vec<u8>,
-    /// The folder in the file system that is mounted; `/` for the whole file system.
+    /// The folder of the file system that is mounted; `/` if the whole file system is mounted.
     folder: Vec<u8>,
     /// Mount point.
     pub point: PathBuf,
@@ -36,8 +36,8 @@ pub struct Mount {
 
 /// Returns the configured file systems without duplicates, sorted by mount point.
 pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
-    // If the host's `/proc` is mounted into a container, process 1 shows the host's mounts. Its
-    // file may be unreadable.
+    // If the host's `/proc` is mounted into a container, process 1 shows the host's mounts. If its
+    // file is unreadable, the agent's own mounts are read.
     let paths = ["1", "self"].map(|process| proc.join(process).join("mountinfo"));
     let Some((path, bytes)) = out.read_first(paths) else { return Vec::new() };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -48,9 +48,9 @@ pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount>
     choose(mounts.into_iter().flatten(), wanted)
 }
 
-/// Chooses one mount per file system. If several mounts have the same point, the last mount hides
-/// the other mounts. If several mounts have the same file system, the mount with the shortest
-/// folder path wins, then the mount with the shortest mount point.
+/// Chooses one mount per file system. If several mounts have the same point, the last of them hides
+/// the others. If several mounts have the same file system, the mount with the shortest folder path
+/// wins, then the mount with the shortest mount point.
 fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Mount> {
     let visible: BTreeMap<PathBuf, Mount> =
         mounts.map(|mount| (mount.point.clone(), mount)).collect();
@@ -106,7 +106,7 @@ fn unescape(word: &[u8]) -> Vec<u8> {
 }
 
 impl Mount {
-    /// Returns the path of the mount point if the host's root is mounted at `root`.
+    /// Returns the path at which the mount point is found if the host's root is mounted at `root`.
     pub fn below(&self, root: &Path) -> PathBuf {
         let bytes = self.point.as_os_str().as_bytes();
         let relative = bytes.strip_prefix(b"/").unwrap_or(bytes);

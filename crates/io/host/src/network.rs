@@ -6,15 +6,15 @@ use crate::reading::{Readings, labels};
 use std::path::Path;
 
 /// Reads the interfaces of process 1. These are the host's interfaces if the host's `/proc` is
-/// mounted into a container. If they are unreadable, reads the agent's interfaces.
+/// mounted into a container. If its file is unreadable, the agent's own interfaces are read.
 pub fn read(proc: &Path, interfaces: &Filter, out: &mut Readings) {
     let paths = ["1/net/dev", "net/dev"].map(|file| proc.join(file));
     let Some((path, bytes)) = out.read_first(paths) else { return };
     let text = String::from_utf8_lossy(&bytes);
-    // The header lines contain a bar.
+    // Only the header lines contain a bar.
     let mut is_valid = text.contains('|');
     for line in text.lines().filter(|line| !line.contains('|')) {
-        // The name may contain a colon.
+        // The interface name itself may contain a colon.
         let Some((name, rest)) = line.rsplit_once(':') else {
             is_valid = false;
             continue;

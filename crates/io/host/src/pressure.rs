@@ -4,7 +4,7 @@ use crate::files::{is_gone, text};
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Resources with pressure information. Older kernels lack the last one.
+/// Resources with pressure information. Older kernels lack `irq`.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
 /// Reads the kernel's `pressure` folder.

@@ -12,7 +12,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Maximum number of blocked threads. At this number, no further file systems are queried.
+/// Maximum number of threads that a file system blocks. While this many are blocked, no further
+/// file systems are queried.
 const STUCK_MAX: usize = 8;
 
 /// Capacity and usage of a file system, in bytes and files.
@@ -32,10 +33,10 @@ pub struct Space {
     pub is_read_only: bool,
 }
 
-/// Returns the usage of the file system at a path.
+/// Function that returns the usage of the file system at a path.
 pub type Query = Arc<dyn Fn(&Path) -> io::Result<Space> + Send + Sync>;
 
-/// Function that another thread calls when responses have arrived.
+/// Function that a query thread calls after its last response.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// Queries file systems with a timeout.
@@ -48,9 +49,9 @@ pub struct Probe {
     stuck: Vec<(PathBuf, JoinHandle<()>)>,
 }
 
-/// One thread's queries.
+/// The queries of one thread.
 struct Round {
-    /// Mounts without a response and their paths, in the order of the thread's queries.
+    /// Mounts that have not responded, with their paths, in the order of the thread's queries.
     pending: VecDeque<(Mount, PathBuf)>,
     responses: Receiver<io::Result<Space>>,
     thread: JoinHandle<()>,
@@ -72,13 +73,14 @@ pub fn space(path: &Path) -> io::Result<Space> {
 }
 
 impl Probe {
-    /// Creates a probe that waits for each response at least `timeout`, and at most twice as long.
+    /// Creates a probe that waits for each response for at least `timeout`, and for at most twice
+    /// as long.
     pub fn new(query: Query, wake: Wake, timeout: Duration) -> Probe {
         Probe { query, wake, timeout, round: None, stuck: Vec::new() }
     }
 
-    /// Starts to query the mounts at these paths. A mount that timed out is not queried again until
-    /// it responds.
+    /// Starts to query the mounts at these paths. A mount that has timed out is not queried again
+    /// while its thread is blocked.
     pub fn begin(&mut self, mounts: Vec<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
         self.stuck.retain(|(_, thread)| !thread.is_finished());
         let is_stuck = |path: &PathBuf| self.stuck.iter().any(|(stuck, _)| stuck == path);
@@ -99,7 +101,7 @@ impl Probe {
         let paths: Vec<PathBuf> = pending.iter().map(|(_, path)| path.clone()).collect();
         let (query, wake) = (self.query.clone(), self.wake.clone());
         let started = Builder::new().name("statvfs".into()).spawn(move || {
-            // The receiver no longer exists once the round has timed out.
+            // After a timeout of the round, the receiver no longer exists.
             let is_complete = paths.iter().all(|path| sender.send(query(path)).is_ok());
             drop(sender);
             if is_complete {
@@ -115,8 +117,8 @@ impl Probe {
         }
     }
 
-    /// Takes the responses received so far. Returns how long to wait for more, or `None` if all
-    /// have arrived.
+    /// Takes the responses received so far, and gives up on a query that has timed out. Returns how
+    /// long to wait for more responses; `None` if none are pending.
     pub fn poll(&mut self, now: Duration, out: &mut Readings) -> Option<Duration> {
         loop {
             let mut round = self.round.take()?;
@@ -136,7 +138,8 @@ impl Probe {
         }
     }
 
-    /// Leaves the thread blocked, and queries the remaining mounts on a new thread.
+    /// Reports the first pending mount as timed out, leaves its thread blocked, and queries the
+    /// remaining mounts on a new thread.
     fn abandon(&mut self, mut round: Round, now: Duration, out: &mut Readings) {
         if let Some((_, path)) = round.pending.pop_front() {
             time_out(&path, out);

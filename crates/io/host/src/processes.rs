@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// The kernel's process states and their names. Each state is emitted, even with a count of zero.
+/// Letters of process states in the kernel's files, and their names. Each state is emitted, even if
+/// its count is zero.
 const STATES: [(&str, &str); 7] = [
     ("R", "running"),
     ("S", "sleeping"),
@@ -17,11 +18,11 @@ const STATES: [(&str, &str); 7] = [
     ("", "other"),
 ];
 
-/// Maximum number of process names, because a process can set its name to anything. At this number,
-/// names that no process uses are evicted.
+/// Maximum number of process names. It is needed because a process can set its name to anything.
+/// Once it is reached, names that no process uses are removed.
 const NAMES_MAX: usize = 1000;
 
-/// Indexes of the fields after the name in a `stat` file.
+/// Indexes of fields in a `stat` file, counted from the first field after the name.
 const STATE: usize = 0;
 const USER_TICKS: usize = 11;
 const SYSTEM_TICKS: usize = 12;
@@ -46,21 +47,21 @@ struct Usage {
     count: u64,
     threads: u64,
     resident_pages: u64,
-    /// CPU time of the processes with this name since the first collection, including those that
-    /// have exited.
+    /// CPU ticks used by all processes with this name that any collection has seen, including those
+    /// that have exited.
     ticks: u64,
 }
 
-/// CPU times of processes, kept between collections so that the sum over a name does not decrease
-/// when one of its processes exits.
+/// The CPU times of processes, kept between collections, so that the sum over a name does not
+/// decrease when one of its processes exits.
 #[derive(Default)]
 pub struct History {
-    /// Start time, and CPU ticks at the last collection, by process id.
+    /// Start time of each process, and its CPU ticks at the last collection, by process id.
     processes: HashMap<u32, (u64, u64)>,
     names: BTreeMap<String, Usage>,
 }
 
-/// Reads every process's `stat` file. Skips processes that exit in the meantime.
+/// Reads the `stat` file of every process. Skips processes that exit meanwhile.
 pub fn read(proc: &Path, names: Option<&Filter>, history: &mut History, out: &mut Readings) {
     let entries = match fs::read_dir(proc) {
         Ok(entries) => entries,
@@ -76,9 +77,9 @@ pub fn read(proc: &Path, names: Option<&Filter>, history: &mut History, out: &mu
     for id in ids {
         let path = proc.join(format!("{id}/stat"));
         let text = out.read_optional(&path).unwrap_or_default();
-        // The text is empty if the process has exited between opening and reading.
+        // The text is empty if the process exited after it was listed.
         let Some(stat) = parse(&text) else {
-            // If the process still exists, its CPU time so far must not be added again.
+            // If the process still exists, the CPU time counted before must not be added again.
             history.processes.extend(before.get(&id).map(|last| (id, *last)));
             if !text.is_empty() {
                 out.malformed(&path);
@@ -101,7 +102,8 @@ pub fn read(proc: &Path, names: Option<&Filter>, history: &mut History, out: &mu
 }
 
 impl History {
-    /// Adds a process to the usage of its name, unless there are too many names.
+    /// Adds a process to the usage of its name. Omits it if the name is new and there are too many
+    /// names.
     fn add(&mut self, id: u32, stat: &Stat<'_>, before: &HashMap<u32, (u64, u64)>) {
         if self.names.len() >= NAMES_MAX && !self.names.contains_key(stat.name) {
             return;
@@ -135,7 +137,7 @@ impl History {
     }
 }
 
-/// Parses a `stat` file. The name is in parentheses and may contain parentheses.
+/// Parses a `stat` file. The name is in parentheses, and may contain parentheses itself.
 fn parse(text: &str) -> Option<Stat<'_>> {
     let (_, rest) = text.split_once('(')?;
     let (name, rest) = rest.rsplit_once(')')?;
@@ -147,7 +149,7 @@ fn parse(text: &str) -> Option<Stat<'_>> {
         ticks: number(USER_TICKS)?.saturating_add(number(SYSTEM_TICKS)?),
         threads: number(THREADS)?,
         started: number(STARTED)?,
-        // The kernel formats the number as signed.
+        // The kernel formats this number as signed.
         resident_pages: words.get(RESIDENT_PAGES)?.parse::<i64>().ok()?.max(0) as u64,
     })
 }

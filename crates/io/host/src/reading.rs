@@ -1,11 +1,11 @@
-//! The result of a collection: numbers and errors.
+//! The result of a collection: readings and errors.
 
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A number's labels as (key, value). All numbers for a device share them.
+/// The labels of a reading as pairs of key and value. Readings for the same device share them.
 pub type Labels = Arc<[(&'static str, String)]>;
 
 /// A number that was read from the host.
@@ -15,20 +15,20 @@ pub struct Reading {
     pub name: &'static str,
     /// Labels that identify the device, process or group that the number describes.
     pub labels: Labels,
-    /// Finite value in the unit that the name states.
+    /// A finite value, in the unit stated in the name.
     pub value: f64,
-    /// Whether the number is a counter that started at 0 with the host or the device; otherwise it
-    /// is a gauge.
+    /// Whether the number is a counter, which starts at 0 when the host or device that it describes
+    /// starts; otherwise, it is a gauge.
     pub is_counter: bool,
 }
 
-/// The reason why a collection omits a metric.
+/// Reason why a collection omits metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// The kernel or the mounted tree does not provide the file.
     Missing,
-    /// The kernel refused to read the file.
+    /// The file exists but cannot be read.
     Unreadable,
     /// The file is not in the expected format.
     Malformed,
@@ -51,7 +51,7 @@ impl Reason {
     }
 }
 
-/// An error that omits metrics from a collection.
+/// An error that caused a collection to omit metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// Reason of the error.
@@ -65,7 +65,7 @@ pub struct Fault {
 pub struct Readings {
     /// The numbers that were read.
     pub numbers: Vec<Reading>,
-    /// The errors, each of which omits metrics.
+    /// The errors that caused metrics to be omitted.
     pub faults: Vec<Fault>,
 }
 
@@ -104,8 +104,8 @@ impl Readings {
         crate::files::text(path).map_err(|error| self.failed(path, &error)).ok()
     }
 
-    /// Reads the first readable of two files. If neither is readable, records the fault of the last
-    /// one.
+    /// Reads the first of two files, or the second if the first cannot be read. If both fail,
+    /// records the fault of the second.
     pub(crate) fn read_first(&mut self, paths: [PathBuf; 2]) -> Option<(PathBuf, Vec<u8>)> {
         let [first, last] = paths;
         if let Ok(bytes) = crate::files::bytes(&first) {

@@ -11,13 +11,13 @@ use std::path::Path;
 const STATM_BYTES: usize = 160;
 
 /// Returns a process's resident memory in bytes, given its folder in `/proc`; `None` if it cannot
-/// be read because the process has exited.
+/// be read, for example because the process has exited.
 pub fn resident_bytes(process: &Path) -> Option<u64> {
     parse(&files::text(&process.join("statm")).ok()?)
 }
 
-/// Reader of this process's resident memory, for frequent use. It keeps the file open, because
-/// opening takes four times as long as reading.
+/// Reads this process's resident memory, for frequent use. The file is kept open, because opening
+/// it takes four times as long as reading.
 #[derive(Debug)]
 pub struct ResidentMemory(File);
 
@@ -25,7 +25,7 @@ impl ResidentMemory {
     /// Opens `/proc/self/statm`.
     ///
     /// # Errors
-    /// Returns an error if `/proc` is not mounted, or no descriptor is left.
+    /// Returns an error if `/proc` is not mounted, or no file descriptor is available.
     pub fn open() -> io::Result<ResidentMemory> {
         File::open("/proc/self/statm").map(ResidentMemory)
     }

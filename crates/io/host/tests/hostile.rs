@@ -27,7 +27,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the prefixes of the metrics that are read from a file of the tree.
+/// Returns the name prefixes of the metrics that are read from this file of the tree.
 fn metric_prefixes(path: &Path) -> &'static [&'static str] {
     let path = path.to_str().unwrap();
     let is = |part: &str| path.contains(part);
@@ -47,7 +47,7 @@ fn metric_prefixes(path: &Path) -> &'static [&'static str] {
     }
 }
 
-/// Changes each file separately. Asserts that all numbers are finite, and that the numbers from
+/// Changes each file in turn. Asserts that all numbers are finite, and that the numbers from the
 /// other files stay the same.
 fn change_each_file(change: impl Fn(&[u8]) -> Vec<u8>) {
     let dir = copy();
@@ -168,7 +168,7 @@ fn the_number_of_process_names_is_bounded() {
     };
     assert_eq!((names(&readings), count(&readings, Reason::Malformed)), (1000, 1));
     name_all(&|_| "same".into());
-    // Names without a process are removed.
+    // This collection removes the names that no process uses.
     collect(&mut host);
     let readings = collect(&mut host);
     assert_eq!(
@@ -185,14 +185,14 @@ fn each_missing_or_irregular_file_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let readings = collect(&mut host(options(dir.path(), Group::ALL)));
     assert_eq!(readings.numbers, []);
-    // stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, `/proc`, control groups,
-    // pressure.
+    // Missing are stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, `/proc`, the
+    // control groups, and pressure.
     assert_eq!((count(&readings, Reason::Missing), readings.faults.len()), (10, 10));
     for file in ["stat", "meminfo", "loadavg", "pressure/cpu", "7/stat"] {
         fs::create_dir_all(dir.path().join("proc").join(file)).unwrap();
     }
     let readings = collect(&mut host(options(dir.path(), Group::ALL)));
-    // `/proc` and pressure exist now, but not pressure/memory and pressure/io.
+    // `/proc` and pressure now exist, but pressure/memory and pressure/io do not.
     assert_eq!((count(&readings, Reason::Unreadable), count(&readings, Reason::Missing)), (5, 7));
 }
 
@@ -208,7 +208,7 @@ fn reset_counters_are_emitted_unchanged() {
         fs::write(&path, text).unwrap();
     }
     let lines = lines(&collect(&mut host));
-    // Idle was reset. iowait decreased by 10 ms and is clamped.
+    // The idle time was reset. The iowait time decreased by 10 ms and is clamped.
     assert_eq!(lines[3], "host_cpu_seconds_total{mode=idle}+ 6");
     assert_eq!(lines[4], "host_cpu_seconds_total{mode=iowait}+ 5");
     assert!(
@@ -216,7 +216,7 @@ fn reset_counters_are_emitted_unchanged() {
     );
 }
 
-/// Makes queries hang while their paths are shut.
+/// Makes queries hang while their paths are in `shut`.
 struct Gate {
     shut: Mutex<BTreeSet<PathBuf>>,
     opened: Condvar,
@@ -245,7 +245,7 @@ fn a_hung_file_system_is_omitted_until_it_responds() {
         opened: Condvar::new(),
         queried: Mutex::default(),
     });
-    // The timeout is long enough for the other paths to respond on a busy host.
+    // The timeout leaves enough time for the other paths to respond on a busy host.
     let mut host = gate.host(&tree(), Duration::from_secs(3));
     for collection in 0..3 {
         let readings = collect(&mut host);
@@ -263,7 +263,7 @@ fn a_hung_file_system_is_omitted_until_it_responds() {
     assert_eq!(queried, 1, "only one thread is blocked, after any number of collections");
     gate.shut.lock().clear();
     gate.opened.notify_all();
-    // Until its thread exits, the file system counts as hung.
+    // The file system counts as hung until its thread exits.
     let responded = (0..10_000).find(|_| {
         std::thread::sleep(Duration::from_millis(2));
         collect(&mut host).faults.is_empty()
@@ -288,7 +288,7 @@ fn hung_file_systems_block_a_bounded_number_of_threads() {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
     }
-    // On a busy host, a thread may start after its time limit.
+    // On a busy host, a thread might start only after its query has timed out.
     let begun = Instant::now();
     while gate.queried.lock().len() < 8 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(2));

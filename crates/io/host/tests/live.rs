@@ -1,4 +1,4 @@
-//! Readings of the live host that runs the tests.
+//! Readings from the host that runs the tests.
 
 use crate::support::{collect, filter};
 use millstream_host::{Group, Host, Options, Readings, space};
@@ -28,7 +28,7 @@ fn value(readings: &Readings, name: &str, label: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name} of {label:?}; faults: {:?}", readings.faults)).value
 }
 
-/// Uses this much CPU time. On a busy host this takes longer.
+/// Uses this much CPU time, which takes longer on a busy host.
 fn burn_cpu(time: Duration) {
     let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let begun = used();

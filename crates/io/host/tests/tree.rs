@@ -143,7 +143,7 @@ fn networks() {
     let lo = interface("lo", [5000, 50, 0, 0, 5000, 50, 0, 0]);
     let eth0 = interface("eth0", [8_000_000, 45703, 1, 2, 3_721_369, 32257, 3, 4]);
     assert_eq!(group(options(&tree(), &[Group::Network])), [lo, eth0].concat());
-    // If the files of process 1 are unreadable, the agent's interfaces are read.
+    // If the file of process 1 is missing, the agent's own interfaces are read.
     let dir = copy();
     fs::remove_file(dir.path().join("proc/1/net/dev")).unwrap();
     let own = interface("own0", [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -211,12 +211,12 @@ fn process_cpu_time_does_not_decrease_when_one_exits() {
     fs::remove_file(&stat).unwrap();
     assert_eq!(web("cpu_seconds_total"), 16.15);
     assert_eq!(web("instances"), 1.0);
-    // Another process reuses the id, so all of its CPU time counts as new.
+    // A new process reuses the id, so all of its CPU time is added.
     fs::write(&stat, text.replace(" 950 ", " 9999 ")).unwrap();
     assert_eq!(web("cpu_seconds_total"), 31.15);
 }
 
-/// The CPU time of a process is not added again after its file was temporarily unreadable.
+/// A process's CPU time is not added again after its file was temporarily unreadable.
 #[test]
 fn process_cpu_time_is_added_once() {
     let dir = copy();

@@ -1,4 +1,4 @@
-//! A fake host made of files, and its numbers as text.
+//! A fake host made of files, and its readings as text.
 
 // Each test binary uses only some of these functions.
 #![allow(dead_code)]
@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Returns the test tree of files.
+/// Returns the folder with the test tree.
 pub fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tree")
 }
 
-/// Copies the tree so that a test can change it, in memory if possible, where writes are fast.
+/// Copies the tree, so that a test can change it. The copy is kept in memory if possible, where
+/// writes are fast.
 pub fn copy() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     copy_into(&tree(), dir.path());
@@ -41,7 +42,8 @@ pub fn filter(include: &[&str], exclude: &[&str]) -> Filter {
     Filter::new(&owned(include), &owned(exclude)).unwrap()
 }
 
-/// Returns options that collect these groups of a tree with `proc` and `sys`, with some filters.
+/// Returns options that collect these groups from the folders `proc` and `sys` in `base`, with some
+/// filters.
 pub fn options(base: &Path, groups: &[Group]) -> Options {
     Options {
         groups: groups.to_vec(),
@@ -61,7 +63,8 @@ pub fn options(base: &Path, groups: &[Group]) -> Options {
     }
 }
 
-/// Returns a query that reports the same usage for every file system.
+/// Returns a query that reports fixed usage for every path below `/host`, and fails for any other
+/// path.
 pub fn fake_space() -> Query {
     Arc::new(|path| match path.starts_with("/host") {
         true => Ok(Space {
@@ -93,7 +96,7 @@ pub fn collect(host: &mut Host) -> Readings {
     }
 }
 
-/// Formats a number as a line: name, labels, `+` for a counter, value.
+/// Formats a reading as a line: name, labels, `+` for a counter, and value.
 pub fn line(reading: &Reading) -> String {
     let labels: Vec<String> =
         reading.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -101,12 +104,12 @@ pub fn line(reading: &Reading) -> String {
     format!("{}{{{}}}{kind} {}", reading.name, labels.join(","), reading.value)
 }
 
-/// Formats all numbers as lines.
+/// Formats all readings as lines.
 pub fn lines(readings: &Readings) -> Vec<String> {
     readings.numbers.iter().map(line).collect()
 }
 
-/// Returns the lines of a collection that must have no faults.
+/// Returns the lines of a collection, which must have no faults.
 pub fn group(options: Options) -> Vec<String> {
     let readings = collect(&mut host(options));
     assert_eq!(readings.faults, []);
