@@ -78,8 +78,9 @@ impl Pin {
     }
 }
 
-/// Returns a certificate hash without the prefix `sha256:`, or without the prefix `sha256
-/// Fingerprint=` that openssl prints. The case of that prefix depends on the openssl release.
+/// Returns a certificate hash without the prefix `sha256:`, or without the prefix
+/// `sha256 Fingerprint=` that openssl prints. The case of that prefix depends on the openssl
+/// release.
 fn without_prefix(text: &str) -> &str {
     match text.split_once('=') {
         Some((name, hash)) if name.trim().eq_ignore_ascii_case("sha256 fingerprint") => hash.trim(),
