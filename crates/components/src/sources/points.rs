@@ -1,5 +1,5 @@
-//! Shared code for the metric point sources: receiver threads that parse and aggregate, and a
-//! flusher that emits the aggregates of each period.
+//! Shared code of the sources that receive metric points: receiver threads that parse and aggregate
+//! points, and a flusher that emits the aggregates of each period.
 
 pub mod batch_emitter;
 pub mod config;

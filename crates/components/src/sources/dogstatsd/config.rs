@@ -92,8 +92,8 @@ impl SourceComponent for DogStatsdConfig {
 }
 
 impl DogStatsdConfig {
-    /// Checks that gauge changes have a single receiver. A receiver applies changes only to the
-    /// value that it holds, so several receivers would compute wrong values.
+    /// Checks that `gauge_deltas` is used with a single receiver. Each receiver applies changes
+    /// only to its own value of a gauge, so several receivers would compute wrong values.
     fn check_deltas(&self) -> Option<OptionError> {
         let text = "needs a single receiver, because several receivers apply changes out of order; \
                     use `receivers: 1`";

@@ -168,8 +168,8 @@ pub struct BackfillConfig {
 }
 
 impl BackfillConfig {
-    /// Compiles the options. `finds_times` says whether the source already parses the times of
-    /// events.
+    /// Compiles the options. If the source already parses the times of events (`finds_times`),
+    /// `format` can be omitted.
     ///
     /// # Errors
     /// Returns an error for an invalid option.

@@ -18,12 +18,12 @@ use std::time::Duration;
 /// Interval between batches at a limited rate.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The state of the source.
+/// A running `generate` source.
 struct Generate {
     lines: WebLog,
     /// Lines per second; `None` for unlimited.
     rate: Option<u64>,
-    /// Total number of lines; `None` for endless.
+    /// Total number of lines; `None` for no limit.
     count: Option<u64>,
     generated: u64,
     begun: Option<EngineTime>,
@@ -82,7 +82,8 @@ impl Generate {
 
 impl Source for Generate {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        // Abandoned lines cannot be regenerated with the same times. Their numbers show the gap.
+        // Lines that a sink abandoned cannot be regenerated with the same times, so they are lost.
+        // The gap in the sequence numbers shows which ones.
         for lost in cx.ledger.take_rereads() {
             let sink = SinkSet::one(lost.sink);
             cx.ledger.issue(lost.origin, lost.range, sink, 0, cx.now.since_start).finish();

@@ -2,7 +2,7 @@
 
 use crate::util::formats::{civil, push_decimal};
 
-/// Smallest average line length in bytes, which the fixed parts need.
+/// Smallest average line length in bytes. The fixed parts of a line need this many.
 pub const LINE_BYTES_MIN: usize = 120;
 
 const MONTHS: [&str; 12] =
@@ -25,7 +25,7 @@ const PATHS: [&str; 8] = [
 const AGENTS: [&str; 4] =
     ["Mozilla/5.0 (X11; Linux)", "curl/8.5.0", "okhttp/4.12", "Mozilla/5.0 (iPhone)"];
 
-/// Generates lines.
+/// Generates the log lines. The seed and the line number determine everything except the time.
 pub struct WebLog {
     seed: u64,
     size: usize,
@@ -66,7 +66,7 @@ impl WebLog {
         out.extend_from_slice(b"\"\n");
     }
 
-    /// Pads the user agent to a line length within a quarter of the average.
+    /// Pads the user agent so that the line length differs from the average by at most a quarter.
     fn pad(&self, out: &mut Vec<u8>, begin: usize, mut random: u64) {
         let spread = self.size / 2;
         let target = self.size - spread / 2 + (random >> 44) as usize % (spread + 1);

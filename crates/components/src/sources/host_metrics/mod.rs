@@ -14,10 +14,10 @@ use std::time::Duration;
 /// Maximum number of errors that are logged per collection, because every process may have one.
 const LOGGED_MAX: usize = 10;
 
-/// The state of the source.
+/// A running `host_metrics` source.
 struct HostMetrics {
     host: Host,
-    /// The period that is being collected.
+    /// Period of the collection that is in progress; `None` between collections.
     begun: Option<Period>,
     numbers: Numbers<&'static str>,
     /// Errors of the last collection.
@@ -29,7 +29,8 @@ impl HostMetrics {
         HostMetrics { host, begun: None, numbers, errors: HashSet::new() }
     }
 
-    /// Takes the result of the collection, or waits for slow file systems.
+    /// Takes the result of the collection, or waits if it is not complete because a file system is
+    /// slow.
     fn finish(&mut self, period: Period, cx: &SourceCx<'_>) -> Polled {
         self.numbers.count_lost(cx);
         let readings = match self.host.finish(cx.now.since_start.uptime()) {

@@ -34,7 +34,7 @@ fn metrics_are_emitted_at_the_end_of_each_period() {
         let Polled::Wait(left) = rig.poll(&mut *source) else { panic!("nothing yet") };
         assert!(!left.is_zero() && left <= Duration::from_secs(10));
         rig.advance(left);
-        // The collection starts and ends.
+        // The first poll starts the collection, and the second one takes its result.
         assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
         assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
         let Polled::Batch(batch, _) = rig.poll(&mut *source) else { panic!("the metrics") };

@@ -20,19 +20,19 @@ use std::time::{Duration, Instant};
 /// while any part of the program writes to the log.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The state of the source.
+/// A running `internal_logs` source.
 struct InternalLogsSource {
     id: String,
-    /// Reader of the log; `None` after the agent stops. Until the first poll, the predecessor with
-    /// the same id receives the records.
+    /// Reader of the log; `None` after the source was closed for a shutdown. Until the first poll,
+    /// the predecessor with the same id receives the records.
     reader: Option<LogReader>,
     rows: LogEventRows,
     /// Number of records in `rows`.
     waiting: u64,
     emitter: BatchEmitter,
     counters: Arc<Counters>,
-    /// Whether the source has stopped accepting records. The agent logs while it stops, so the
-    /// source would otherwise never finish.
+    /// Whether the source has stopped accepting records. Without this flag, the source would never
+    /// finish, because the agent also logs while it shuts down.
     is_closing: bool,
 }
 
@@ -124,8 +124,8 @@ impl Source for InternalLogsSource {
         self.is_closing = false;
     }
 
-    /// Takes the waiting records if the source could not be closed in time, so that they are
-    /// counted.
+    /// If the source could not be closed in time, takes the waiting records, so that they are
+    /// counted as lost.
     fn hold(&mut self, _: Instant) {
         if !self.is_closing {
             self.count_dropped();
@@ -153,8 +153,8 @@ fn event(record: LogRecord) -> LogEvent {
         .set("component", component.as_bytes())
 }
 
-/// Returns the id of the component that a message concerns. The id is at the beginning of the
-/// message, as in `sink out: ...`; returns an empty text for other messages.
+/// Returns the id of the component that a message is about, which is at the beginning of the
+/// message, as in `sink out: ...`. Returns an empty string if there is no id.
 fn component(message: &str) -> &str {
     let rest =
         ["source ", "transform ", "sink "].iter().find_map(|kind| message.strip_prefix(kind));

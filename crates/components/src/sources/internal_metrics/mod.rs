@@ -9,7 +9,7 @@ use crate::sources::points::numbers::{Number, Numbers};
 use millstream_model::{InternalMetric, InternalMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
 
-/// The state of the source.
+/// A running `internal_metrics` source.
 struct InternalMetricsSource {
     metrics: InternalMetrics,
     numbers: Numbers<String>,

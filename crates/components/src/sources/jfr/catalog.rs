@@ -45,7 +45,7 @@ impl Group {
         [Group::Socket, Group::File, Group::Gc, Group::Safepoint, Group::Monitor, Group::Cpu];
 }
 
-/// An event type.
+/// An event type: the fields to read, and the metrics and log events to produce from them.
 #[derive(Debug)]
 pub struct Kind {
     /// Name of the type.
@@ -58,22 +58,22 @@ pub struct Kind {
     pub tags: &'static [Tag],
     /// Name of the duration distribution.
     pub duration: Option<&'static str>,
-    /// Name of a sum, with the slot of the summand.
+    /// Name of a sum, with the slot of the values to add.
     pub amount: Option<(&'static str, usize)>,
     /// Name of the event counter.
     pub count: Option<&'static str>,
     /// Names of gauges, with the slots of their values.
     pub gauges: &'static [(&'static str, usize)],
-    /// Slot of a flag; events without the flag are ignored.
+    /// Slot of a flag. Events whose flag is not set are ignored.
     pub only_if: Option<usize>,
-    /// Text of the log event for a long event.
+    /// Text of the log event; `None` if events of this type never become log events.
     pub log: Option<Log>,
 }
 
-/// A tag, and the slot of the value.
+/// A tag, with the slot of its value.
 #[derive(Clone, Copy, Debug)]
 pub enum Tag {
-    /// The peer of a connection. Host, address and port are in this slot and the following ones.
+    /// The peer of a connection. The host, address and port are in this slot and the next two.
     Peer(usize),
     /// The first folders of a path.
     Directory(usize),
@@ -93,19 +93,19 @@ impl Tag {
     }
 }
 
-/// Text of a log event.
+/// Text of a log event, by kind of event.
 #[derive(Clone, Copy, Debug)]
 pub enum Log {
     /// `VERB PEER took 1.5 ms, 3 bytes`.
     Socket(&'static str),
     /// `VERB PATH took 1.5 ms, 3 bytes`.
     File(&'static str),
-    /// A pause of a collection.
+    /// A garbage collection pause.
     Pause,
-    /// A wait for a monitor of a class.
+    /// A wait for the monitor of an object, with the class of the object.
     Monitor,
-    /// An error, which always becomes a log event. Class and message are in this slot and the
-    /// following one.
+    /// An error, which always becomes a log event. The class and the message are in this slot and
+    /// the next one.
     Error(usize),
 }
 
@@ -214,7 +214,7 @@ pub static KINDS: &[Kind] = &[
     },
 ];
 
-/// Types of values that events refer to.
+/// Types whose values are kept from the constant pools, because events refer to them.
 pub const VALUES: [&str; 7] = [
     "java.lang.String",
     "java.lang.Thread",
@@ -225,7 +225,7 @@ pub const VALUES: [&str; 7] = [
     "jdk.types.VMOperationType",
 ];
 
-/// Additional types of values that stacks refer to.
+/// Additional types to keep if log events contain stacks.
 pub const STACK_VALUES: [&str; 2] = ["jdk.types.StackTrace", "jdk.types.Method"];
 
 #[cfg(test)]

@@ -21,14 +21,14 @@ use std::time::Duration;
 /// Time between two reads of a growing chunk's header. A JVM writes the header once a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Number of bytes that are decoded in one poll.
+/// Maximum number of bytes that are decoded in one poll.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// Number of searches for the events that describe the process. A JVM may write these events late,
-/// and some recordings contain none.
+/// Maximum number of searches for the events that describe the process. A JVM can write these
+/// events late, and some recordings contain none.
 const PROCESS_LOOKS: u8 = 5;
 
-/// Number of times that a range is reread before the source gives it up.
+/// Maximum number of times that a range is reread before the source gives up on it.
 const ATTEMPTS_MAX: u8 = 40;
 
 /// The bytes of a file, starting at a position.
@@ -61,7 +61,7 @@ impl ReadAt for FileFrom<'_> {
 /// the same id in the repository of its JVM and in every copy.
 pub fn id_of(header: &ChunkHeader) -> OriginId {
     let numbers = [header.start_unix_ns, header.start_ticks, header.ticks_per_second.get()];
-    // Mix with the finalizer of splitmix64, by Vigna, after each number.
+    // Apply the finalizer of splitmix64, by Vigna, after each number.
     let mix = |hash: u64, number: u64| {
         let mut mixed = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -71,11 +71,11 @@ pub fn id_of(header: &ChunkHeader) -> OriginId {
     OriginId(numbers.into_iter().fold(0, mix))
 }
 
-/// The result of a read.
+/// The result of [`ChunkTail::read`].
 pub enum Step {
-    /// A range was read, and its fill is due.
+    /// A fill is due and must be emitted for this choice of a cursor.
     Due(Choice),
-    /// A part was read, but no fill is due.
+    /// Data was read or skipped, but no fill is due.
     Progress,
     /// A sink has no capacity.
     Backpressure,
@@ -89,13 +89,13 @@ pub struct Shared<'a> {
     pub settings: &'a Settings,
     /// Limits on the tags of all processes.
     pub bounds: &'a mut Bounds,
-    /// Memory that data is read into.
+    /// Buffer that data is read into.
     pub window: &'a mut Vec<u8>,
     /// Whether no more data is expected.
     pub is_ending: bool,
 }
 
-/// The tail of a chunk, which is being read.
+/// A chunk that is being read. It may still be growing.
 pub struct ChunkTail {
     /// Origin of the chunk.
     pub origin: Arc<Origin>,
@@ -105,7 +105,7 @@ pub struct ChunkTail {
     pub start: u64,
     /// Metrics and log events that are not emitted yet.
     pub fill: Option<Fill>,
-    /// The sets of tags.
+    /// Tag sets of the chunk's events.
     pub tag_sets: TagSets,
     /// Tags of the process that wrote the recording.
     pub process_tags: Vec<(&'static str, String)>,
@@ -120,7 +120,7 @@ pub struct ChunkTail {
     process_key: String,
     /// Remaining number of searches for the events that describe the process.
     process_looks: u8,
-    /// Readable length when the chunk was found. Events after it are new.
+    /// Readable length when the chunk was found. Events after this offset are new.
     live_from: u64,
     is_broken: bool,
     /// Whether the next chunk in the file was searched for.
@@ -191,7 +191,8 @@ impl ChunkTail {
         self.header.state == ChunkState::Complete || self.is_replaced
     }
 
-    /// Returns whether the header must be reread: if the interval has elapsed, or `at_once` is set.
+    /// Returns whether an incomplete chunk's header must be reread, because the interval has
+    /// elapsed or `at_once` is set.
     pub fn is_due(&self, now: EngineTime, at_once: bool) -> bool {
         !self.is_complete() && (at_once || now >= self.looked + LOOK_INTERVAL)
     }
@@ -201,13 +202,13 @@ impl ChunkTail {
         self.is_complete() && self.cursors.head() >= self.end()
     }
 
-    /// Returns whether a sink has data to read. In a copy that is shorter than the previously read
-    /// file, positions may be beyond the end.
+    /// Returns whether a sink has data to read. Positions can be beyond the end of a copy that is
+    /// shorter than the file read previously.
     fn is_behind(&self) -> bool {
         self.cursors.list().iter().any(|cursor| cursor.position < self.end())
     }
 
-    /// Returns whether every sink has read the whole chunk.
+    /// Returns whether every sink has read the whole chunk, and nothing remains to be emitted.
     pub fn is_read(&self) -> bool {
         !self.is_behind() && self.fill.is_none()
     }
@@ -223,7 +224,8 @@ impl ChunkTail {
         self.tag_sets.forget_bytes();
     }
 
-    /// Keeps these sinks, and adds others at their positions.
+    /// Keeps the cursors of the sinks in `kept`, and adds the sinks in `come` at their positions.
+    /// Drops the fill, whose range is then reread.
     pub fn set_sinks(&mut self, kept: SinkSet, come: Vec<(SinkIndex, u64)>) {
         self.fill = None;
         self.cursors.set_sinks(kept, come);
@@ -304,8 +306,8 @@ impl ChunkTail {
         self.step(choice, limit, shared, cx)
     }
 
-    /// Returns the end of a fill. New and old events are never in the same fill, and a range that
-    /// was abandoned repeatedly is halved.
+    /// Returns the offset at which the next fill must end. A fill never mixes new and old events,
+    /// and a range that was abandoned repeatedly is halved.
     fn limit(&self, choice: &Choice) -> u64 {
         let position = choice.cursor.position;
         let mut limit = choice.limit.map_or(self.end(), |limit| limit.min(self.end()));
@@ -337,8 +339,8 @@ impl ChunkTail {
         }
     }
 
-    /// Decodes the next part into the fill. Returns whether the fill may be due, which is also the
-    /// case if the rest is invalid.
+    /// Decodes the next part into the fill. Returns `false` if a system error prevents this for
+    /// now; the part is retried later.
     fn decode(
         &mut self,
         choice: &Choice,
@@ -404,7 +406,8 @@ impl ChunkTail {
         }
     }
 
-    /// Settles a range that a cursor cannot read.
+    /// Settles the range that a cursor cannot read: the rest of an invalid chunk, or a range that
+    /// was reread too often.
     fn skip(&mut self, choice: Choice, cx: &SourceCx<'_>) {
         let cursor = choice.cursor;
         let to = choice.limit.map_or(self.end(), |limit| limit.min(self.end()));

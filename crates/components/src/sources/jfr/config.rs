@@ -12,8 +12,8 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Memory that the source holds in addition to its blocks, in bytes: types and constant pools, and
-/// the window that it reads.
+/// Maximum memory in bytes that the source holds in addition to its blocks: types and constant
+/// pools, and the buffer that it reads into.
 const HELD_BYTES: u64 = super::HELD_BYTES_MAX as u64 + (2 << 20);
 
 /// Options of the `jfr` source.

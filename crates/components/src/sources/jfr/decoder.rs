@@ -21,7 +21,7 @@ const FRAMES_MAX: usize = 32;
 /// Maximum bytes of a message or path in a log event; longer text is cut off.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// The plan for reading events of a type.
+/// How to read the events of one type.
 struct Plan {
     /// Index of the type in [`KINDS`].
     kind: usize,
@@ -49,7 +49,7 @@ pub struct DecodeCx<'a> {
     pub tag_sets: &'a mut TagSets,
     /// Limits on the tags of all processes.
     pub bounds: &'a mut Bounds,
-    /// Whether all events belong to one window, because they are new.
+    /// Whether all events belong to one window, because the recording is still growing.
     pub is_live: bool,
     /// Number of events whose fields could not be read.
     pub invalid: u64,
@@ -88,7 +88,7 @@ impl Decoder {
         &self.reader
     }
 
-    /// Adds the events of a range to `fill`, until it is full.
+    /// Adds the events of `range` to `fill` until the fill is full.
     ///
     /// # Errors
     /// Returns an error with the position if an event is invalid or the system cannot read the
@@ -203,7 +203,7 @@ impl Decoded<'_> {
     }
 
     fn amount(&self) -> f64 {
-        // The amount is negative at the end of a stream.
+        // The value is negative if a read reached the end of the stream.
         let amount = |(_, slot): (&str, usize)| self.raw[slot].integer().cast_signed().max(0);
         self.kind.amount.map_or(0, amount) as f64
     }
@@ -312,15 +312,16 @@ impl Decoded<'_> {
     }
 }
 
-/// Returns the file name of a class, which recordings do not contain: usually the name of the
-/// outermost class.
+/// Returns the likely name of a class's source file, without `.java`. Recordings do not contain
+/// this name; it is usually the name of the outermost class.
 fn file_of(class: &str) -> &str {
     let simple = class.rsplit('.').next().unwrap_or(class);
     let end = simple.char_indices().skip(1).find(|(_, character)| *character == '$');
     end.map_or(simple, |(at, _)| &simple[..at])
 }
 
-/// Returns the tags of a log event as JSON: the tags of the metric and of the process.
+/// Returns the tags of a log event as JSON: the metric tags of the event, and the tags of the
+/// process.
 fn tags_object(tags: TagSetId, cx: &DecodeCx<'_>) -> Vec<u8> {
     let all = cx.tag_sets.get(tags).iter().chain(cx.process_tags);
     let mut all: Vec<(&[u8], Option<&[u8]>)> =

@@ -15,12 +15,13 @@ use std::time::Duration;
 /// Number of bytes in a block beyond the bytes that a fill counts.
 const SPARE_BYTES: usize = 4096;
 
-/// The aggregates of a distribution, which are the same as for a timer of the metric server.
+/// The aggregates of a distribution, which are the same as for a timer in the `metricserver`
+/// source.
 static SUMMARIES: LazyLock<Summaries> =
     LazyLock::new(|| Summaries::of_pairs(&Summaries::PAIRS_PARTS));
 
-/// Emits the fill of a chunk, and moves its cursor. Returns `None` if there is nothing to emit.
-/// Keeps the fill if no memory is available.
+/// Emits the fill of a chunk, and moves the chunk's cursor. Returns `None` if there is nothing to
+/// emit. If no memory is available, keeps the fill and reports backpressure.
 pub fn emit(
     chunk: &mut ChunkTail,
     choice: &Choice,
@@ -67,7 +68,8 @@ pub fn emit(
     Some(Polled::Batch(Box::new(batch), permit))
 }
 
-/// Maximum difference from a whole period that the times of polls can cause, in seconds.
+/// Difference in seconds below which the elapsed time counts as a whole period. The times of polls
+/// cause such differences.
 const JITTER_SECONDS: f64 = 1.0;
 
 /// Returns the period of new values. It ends at the last boundary, unless there was none since the
@@ -85,7 +87,8 @@ fn live_period(fill: &Fill, length: Duration, now: Now) -> Period {
 /// The rows of a batch.
 struct Rows {
     metrics: MetricRows,
-    /// Offset of metrics: the end of the range, because metrics come after the range's log events.
+    /// Offset of metrics: the last offset of the range, because metrics come after the range's log
+    /// events.
     offset: u64,
     /// Prefix of metric ids.
     id_prefix: String,
@@ -152,7 +155,7 @@ impl Rows {
     }
 }
 
-/// Returns a window as a period. The last window of a growing chunk has not ended yet.
+/// Returns the period of a window. For a window that has not ended yet, the period ends now.
 fn period(window: Window, length: Duration, now: Now) -> Period {
     let end_ns = window.saturating_add(1).saturating_mul(length.as_nanos() as i64);
     Period { end_ns: end_ns.min(now.unix_ns), seconds: length.as_secs_f64() }

@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// Maximum number of recordings that are open at the same time. More recordings wait.
 const OPEN_MAX: usize = 512;
 
-/// A source may use the limit on open files divided by this number.
+/// Divisor of the process's limit on open files. The quotient is the number of recordings that a
+/// source may open.
 const OPEN_PART: usize = 4;
 
 /// Identity of a file: device and inode.
@@ -27,11 +28,12 @@ pub struct FileKey(u64, u64);
 pub struct Recording {
     /// Last known path.
     pub path: PathBuf,
-    /// The open file; `None` while no chunk of the file is read.
+    /// The open file; `None` while no chunk of the file is being read.
     pub file: Option<Arc<RecordedFile>>,
     /// Offset of the chunk to open next.
     pub next_at: u64,
-    /// Length of the file at the very first start, if this part is skipped.
+    /// Length of the file when the source started for the first time, if this part is skipped;
+    /// otherwise 0.
     pub skip_until: u64,
     /// Length and modification time when the file was closed or found to be invalid. The file is
     /// not reopened until they change.
@@ -68,7 +70,7 @@ enum Looked {
     Known,
     /// There is a chunk at the path, and its file is now open.
     Opened(Box<Candidate>),
-    /// The file at the path may not be opened yet.
+    /// The file at the path must wait, because too many recordings are open.
     Waits,
 }
 
@@ -84,12 +86,12 @@ pub struct Candidate {
     pub base: u64,
     /// Header of the chunk.
     pub header: ChunkHeader,
-    /// Whether the chunk existed at the very first start and is skipped.
+    /// Whether the chunk is skipped, because it existed when the source started for the first time.
     pub is_skipped: bool,
 }
 
 impl Candidate {
-    /// Rereads the header, because it may be outdated.
+    /// Rereads the header, because the chunk may have grown.
     pub fn refreshed(self) -> Candidate {
         let from = FileFrom { file: &self.file, base: self.base };
         let new = read_header(&from).ok().flatten();
@@ -103,8 +105,8 @@ impl Candidate {
 }
 
 impl Recordings {
-    /// Walks the file system. Returns the next chunk of each file of which no chunk is being read,
-    /// and the paths that cannot be read.
+    /// Walks the file system. Returns the next chunk of each file that has no open chunk, and the
+    /// reasons why paths are not read or patterns match nothing.
     pub fn discover(
         &mut self,
         settings: &Settings,
@@ -188,7 +190,8 @@ impl Recordings {
         Ok(candidate?.map_or(Looked::Known, |candidate| Looked::Opened(Box::new(candidate))))
     }
 
-    /// Returns the next chunk of an opened file; for an overwritten file, the first chunk.
+    /// Returns the next chunk of an opened file. If the file was overwritten, returns the first
+    /// chunk.
     fn first_of(
         &mut self,
         key: FileKey,
@@ -199,7 +202,8 @@ impl Recordings {
             && let Some(recording) = self.files.get_mut(&key)
             && recording.next_at > 0
         {
-            // Chunks that were already read are passed over.
+            // The file was overwritten, so restart at its beginning. Chunks that were already read
+            // resume at their saved positions.
             (recording.next_at, recording.skip_until) = (0, 0);
             return self.next_of(key, file);
         }

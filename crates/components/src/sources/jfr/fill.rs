@@ -23,7 +23,7 @@ const ROWS_MAX: usize = BATCH_ROWS_MAX - 4 * DISTRIBUTION_ROWS;
 /// Window number: the start of a time window divided by its length.
 pub type Window = i64;
 
-/// The values of an event type, by window and tags.
+/// The aggregated values of the events with the same [`ValueKey`].
 #[derive(Debug, Default)]
 pub struct Values {
     /// Durations in milliseconds.
@@ -32,7 +32,7 @@ pub struct Values {
     pub amount: f64,
     /// Number of events.
     pub count: u64,
-    /// Last values, with the times of their events.
+    /// Latest value of each gauge, with the end time of its event.
     pub gauges: [Option<(u64, f64)>; 3],
 }
 
@@ -40,7 +40,7 @@ pub struct Values {
 pub struct Added<'a> {
     /// End time of the event, in nanoseconds since 1970.
     pub end_ns: u64,
-    /// Duration of the event, if it is relevant.
+    /// Duration of the event, if the event type has a duration distribution.
     pub duration_ms: Option<f64>,
     /// Amount of the event.
     pub amount: f64,
@@ -50,8 +50,8 @@ pub struct Added<'a> {
     pub tag_bytes: usize,
 }
 
-/// Returns the maximum bytes of tags in JSON. Quotes and backslashes are escaped, and values
-/// contain no control characters.
+/// Returns the maximum number of bytes that the tags take as JSON. Quotes and backslashes are
+/// escaped, and values contain no control characters.
 pub fn tag_bytes<'t>(tags: impl Iterator<Item = &'t (&'static str, String)>) -> usize {
     tags.map(|(key, value)| key.len() + 2 * value.len() + 6).sum()
 }
@@ -74,14 +74,15 @@ pub struct Fill {
     pub cursor: Cursor,
     /// Offset of the next event to read.
     pub end: u64,
-    /// Time when the fill was started.
+    /// Time at which the fill was started.
     pub begun: Now,
-    /// Whether the events are new, and all belong to one window.
+    /// Whether the events are new and all belong to one window, which is emitted when the period
+    /// ends.
     pub is_live: bool,
     /// Log events with their offsets.
     pub logs: Vec<(u64, LogEvent)>,
     values: HashMap<ValueKey, Values>,
-    /// Number of events that were added.
+    /// Number of events that were added to the metrics.
     pub events: u64,
     bytes: usize,
     rows: usize,
@@ -144,19 +145,19 @@ impl Fill {
         self.rows == 0
     }
 
-    /// Returns the maximum bytes of a block for the fill.
+    /// Returns the maximum number of bytes that the fill needs in a block.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns whether other events count the same occurrence: an error causes both a
-    /// `jdk.JavaErrorThrow` event and `jdk.JavaExceptionThrow` events.
+    /// Returns whether other events in the fill already count these occurrences: an error causes
+    /// both a `jdk.JavaErrorThrow` event and `jdk.JavaExceptionThrow` events.
     pub fn is_counted_twice(&self, key: ValueKey) -> bool {
         key.kind == EXCEPTION_THROW
             && self.values.contains_key(&ValueKey { kind: ERROR_THROW, ..key })
     }
 
-    /// Returns all values in order of time.
+    /// Returns all values in the order of their keys, so by window first.
     pub fn values(&self) -> Vec<(ValueKey, &Values)> {
         let mut all: Vec<_> = self.values.iter().map(|(key, values)| (*key, values)).collect();
         all.sort_unstable_by_key(|(key, _)| *key);

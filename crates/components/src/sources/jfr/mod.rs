@@ -1,9 +1,10 @@
 //! The `jfr` source: metrics and log events of the flight recordings of JVMs.
 //!
 //! Each chunk of a recording is an origin. Its id depends on the start time of the chunk, so that a
-//! chunk is read once, whether in the repository of its JVM or in a copy. A chunk that a JVM still
-//! writes is read up to the length in its header. Offsets are positions in the chunk. A range of
-//! the chunk becomes one batch: the log events of the range, and the metrics of all its events.
+//! chunk is read only once, whether from the repository of its JVM or from a copy. A chunk that a
+//! JVM is still writing is read up to the length in its header. Offsets are positions in the chunk.
+//! A range of the chunk becomes one batch: the log events of the range, and the metrics of all its
+//! events.
 
 mod catalog;
 mod chunk;
@@ -41,35 +42,35 @@ const DELETED_AFTER: Duration = Duration::from_secs(5);
 /// Time after which a file whose last chunk does not grow is closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(60);
 
-/// Time between polls while chunks grow.
+/// Time between polls while a chunk is growing.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum bytes of types and constant pools across all chunks. A single chunk may exceed it.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum number of chunks whose positions are kept in the store. The oldest are removed.
+/// Number of closed chunks whose positions remain in the store when the oldest ones are removed.
 const KNOWN_MAX: usize = 10_000;
 
-/// Number of additional chunks before some are removed.
+/// Number of chunks beyond [`KNOWN_MAX`] at which the oldest ones are removed.
 const KNOWN_SPARE: usize = 256;
 
 /// Reason label of data whose file was deleted before it was delivered.
 const DELETED_UNDELIVERED: &str = "deleted_undelivered";
 
-/// The state of the source.
+/// A running `jfr` source.
 struct JfrSource {
     settings: Settings,
     open: SourceOpen,
     recordings: Recordings,
-    /// Chunks that are read, with their files.
+    /// Chunks that are being read, each with the identity of its file.
     chunks: Vec<(FileKey, ChunkTail)>,
     /// Index of the chunk to read next.
     turn: usize,
-    /// Chunks that are or were read.
+    /// Saved state of the chunks that are being read or were read.
     known: HashMap<OriginId, SavedChunk>,
     /// Copies of chunks that are currently read from another file.
     copies: Vec<Candidate>,
-    /// Whether the source never ran before.
+    /// Whether the source has never run before.
     is_first: bool,
     walked: Option<EngineTime>,
     bounds: Bounds,
@@ -77,7 +78,7 @@ struct JfrSource {
     is_closing: bool,
 }
 
-/// Remembered state of a chunk.
+/// The state that the source remembers for a chunk.
 #[derive(Debug, Default)]
 struct SavedChunk {
     /// Start time of the chunk, in nanoseconds since 1970.
@@ -87,7 +88,7 @@ struct SavedChunk {
 }
 
 impl SavedChunk {
-    /// Reads a saved origin.
+    /// Converts an origin from the store.
     fn of(record: OriginRecord) -> (OriginId, SavedChunk) {
         let start = record.descriptor.try_into().map_or(0, u64::from_be_bytes);
         (record.id, SavedChunk { start_unix_ns: start, positions: record.checkpoints })
@@ -126,7 +127,7 @@ impl JfrSource {
         }
     }
 
-    /// Walks the file system, if it is time.
+    /// Walks the file system if the interval has elapsed.
     fn discover(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         if self.walked.is_some_and(|walked| now < walked + WALK_INTERVAL) {
@@ -148,7 +149,7 @@ impl JfrSource {
         self.adopt(candidates, cx);
     }
 
-    /// Starts to read chunks. Their ids are saved first.
+    /// Starts to read chunks. Saves their ids first.
     fn adopt(&mut self, mut candidates: Vec<Candidate>, cx: &SourceCx<'_>) {
         let mut open: HashSet<OriginId> = self.chunks.iter().map(|(_, c)| c.id()).collect();
         // Only one of several copies of a chunk is read.
@@ -200,8 +201,8 @@ impl JfrSource {
         self.chunks.push((key, chunk));
     }
 
-    /// Reads from the chunks in turn: first from chunks that have grown, then from the other chunks
-    /// one by one, so that the constant pools of only a few chunks are in memory.
+    /// Reads from the first chunk that has data, starting at `turn`. Stays with this chunk until
+    /// its data is used up, so that the constant pools of only a few chunks are in memory.
     fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
         let mut waits = false;
         let mut progress = false;
@@ -259,7 +260,8 @@ impl JfrSource {
         polled
     }
 
-    /// Frees the data of other chunks if all chunks together hold too much.
+    /// If all chunks together hold too much, frees the types and constant pools of all chunks
+    /// except this one.
     fn bound_held(&mut self, index: usize) {
         let total: usize = self.chunks.iter().map(|(_, chunk)| chunk.held_bytes()).sum();
         if total > HELD_BYTES_MAX {
@@ -275,7 +277,7 @@ impl JfrSource {
         self.chunks.iter().any(|(_, chunk)| is_owed(chunk))
     }
 
-    /// Counts and logs the rest of a file that was deleted while the agent stopped.
+    /// Counts and logs the undelivered bytes of a deleted file as lost.
     fn count_lost(&mut self, key: FileKey, bytes: u64) {
         self.open.counters.error(DELETED_UNDELIVERED);
         self.open.counters.dropped_bytes(DELETED_UNDELIVERED, bytes);
@@ -287,8 +289,8 @@ impl JfrSource {
         );
     }
 
-    /// Opens the chunks that follow chunks that were read, and closes chunks that are also settled.
-    /// Returns whether there are new chunks.
+    /// For each chunk that a sink has read to the end, opens the next chunk in the file. Closes
+    /// chunks that every sink has read and settled. Returns whether there are new chunks.
     fn retire(&mut self, cx: &SourceCx<'_>) -> bool {
         let mut candidates = Vec::new();
         for index in 0..self.chunks.len() {
@@ -327,8 +329,8 @@ impl JfrSource {
         is_over && owed.is_none_or(|owed| owed.in_flight == 0 && owed.oldest.is_none())
     }
 
-    /// Closes the origin of a chunk, and remembers the positions of its sinks. Also closes the file
-    /// if the chunk is not complete.
+    /// Closes the origin of a chunk, and remembers the positions of its sinks. Also closes the
+    /// file, unless its next chunk was already searched for.
     fn leave_chunk(&mut self, key: FileKey, chunk: &ChunkTail, cx: &SourceCx<'_>) {
         let known = self.known.entry(chunk.id()).or_default();
         let position = |(index, sink): &(SinkIndex, String)| {
@@ -375,7 +377,7 @@ impl JfrSource {
         None
     }
 
-    /// Removes the chunks with the oldest start times, if there are too many.
+    /// If too many chunks are remembered, forgets the closed chunks with the oldest start times.
     fn forget(&mut self, cx: &SourceCx<'_>) {
         if self.known.len() <= KNOWN_MAX + KNOWN_SPARE + self.chunks.len() {
             return;
@@ -426,7 +428,8 @@ impl Source for JfrSource {
 
     fn close(&mut self, for_good: bool) -> bool {
         self.is_closing = true;
-        // Data that cannot be read after a restart must be read now.
+        // Undelivered data of a deleted file cannot be read after a restart, so it must be read
+        // now.
         for_good && self.owes_deleted()
     }
 

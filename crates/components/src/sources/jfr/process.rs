@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// chunk.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Service names in the environment and as a property. The first name that is set is used.
+/// Names of the environment variables with the service name. The first one that is set is used.
 const ENVIRONMENT: [&str; 2] = ["OTEL_SERVICE_NAME", "DD_SERVICE"];
 const PROPERTIES: [&str; 2] = ["otel.service.name", "dd.service"];
 
@@ -21,7 +21,7 @@ const EVENTS: [(&str, [&str; 2]); 3] = [
     ("jdk.InitialSystemProperty", ["key", "value"]),
 ];
 
-/// The process of a recording.
+/// The process that wrote a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Process id in the namespace of the process.
@@ -50,8 +50,8 @@ impl Process {
         format!("{pid} {service} {container}")
     }
 
-    /// Returns the process according to a chunk's path in a JVM repository, whose folder name ends
-    /// with the process id.
+    /// Returns the process to which a chunk's path belongs: the folder name in a JVM repository
+    /// ends with the process id.
     pub fn of_path(path: &Path) -> Process {
         let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         let pid = folder
@@ -60,7 +60,8 @@ impl Process {
         Process { pid, ..Process::default() }
     }
 
-    /// Adds the properties in the first events of a chunk. Returns whether these events exist.
+    /// Adds what the first events of a chunk contain about the process. Returns whether the process
+    /// id was found.
     pub fn read(&mut self, reader: &ChunkReader, from: &impl ReadAt, window: &mut Vec<u8>) -> bool {
         let lookup = reader.lookup();
         let plans = EVENTS.map(|(event, fields)| {
@@ -80,7 +81,7 @@ impl Process {
             }
             ControlFlow::Continue(())
         };
-        // An error is found again when the events themselves are read.
+        // Reading the events themselves reports the same error later.
         let _ = reader.events(from, 0..BYTES_MAX, window, &mut each);
         let is_there = found.pid.is_some();
         self.pid = found.pid.or(self.pid);
@@ -113,7 +114,7 @@ fn has_open(pid: u64, file: &File) -> bool {
     entries.flatten().any(|entry| is_it(entry.path()))
 }
 
-/// The values found in the events.
+/// Values found in the events that describe the process.
 #[derive(Default)]
 struct RecordedProcess {
     pid: Option<u64>,
@@ -151,7 +152,7 @@ impl RecordedProcess {
 fn main_name(arguments: &str) -> Option<String> {
     let mut words = arguments.split_ascii_whitespace();
     let first = words.next()?;
-    // The compiler runs a source file.
+    // `java Shop.java` compiles and runs a source file through this launcher class.
     let is_launcher = first.starts_with("jdk.compiler/com.sun.tools.javac.launcher.");
     let main = if is_launcher { words.next()? } else { first };
     let file = main.rsplit('/').next().unwrap_or(main);

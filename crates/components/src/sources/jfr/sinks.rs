@@ -1,4 +1,4 @@
-//! Changes of the sinks after a reload.
+//! Replaces the sinks of a running source after a reload.
 
 use super::{JfrSource, SavedChunk};
 use millstream_model::{SinkIndex, SinkSet};
@@ -25,7 +25,8 @@ impl JfrSource {
         }
     }
 
-    /// Reads the saved positions, which only new sinks need.
+    /// Reads the saved positions from the store if they are needed, which is only the case for new
+    /// sinks.
     fn read_positions(&mut self, is_needed: bool) {
         if !is_needed {
             return;

@@ -4,14 +4,14 @@ use super::catalog::{Kind, Tag};
 use millstream_jfr::read::{Lookup, Raw, SLOTS, Text};
 use std::collections::{HashMap, HashSet};
 
-/// Value of the tags beyond the limit.
+/// Value of all tags of a tag set that exceeds the limit.
 const OTHER: &str = "other";
 
-/// First port that systems assign to the client of a connection, by default. Such a port carries no
-/// information and differs for each connection.
+/// First port that systems assign to the client of a connection, by default. Such a port differs
+/// for each connection and carries no information, so it is not a tag.
 const EPHEMERAL_PORT_MIN: u64 = 32_768;
 
-/// Number of path folders in a tag.
+/// Maximum number of leading path folders in a tag.
 const FOLDERS: usize = 2;
 
 /// Maximum bytes of a value; longer values are cut off.
@@ -27,18 +27,19 @@ pub type TagSet = Vec<(&'static str, String)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagSetId(pub u32);
 
-/// Tag sets of the processes, with one limit per event type.
+/// Tag sets that were seen, by process and event type. Limits their number for each of these pairs.
 #[derive(Debug, Default)]
 pub struct Bounds {
     seen: HashMap<(String, &'static str), HashSet<TagSet>>,
 }
 
-/// Maximum number of remembered processes. Beyond it, all are removed and counted from zero.
+/// Number of pairs of process and event type above which [`Bounds`] forgets all tag sets and starts
+/// over.
 const PROCESSES_MAX: usize = 10_000;
 
 impl Bounds {
-    /// Returns the tags, or `other` in all of them if the process already has `max` other sets of
-    /// this kind.
+    /// Returns the tags unchanged, or with all values replaced by `other` if the process already
+    /// has `max` other tag sets for this event type.
     fn bounded(&mut self, process: &str, event: &'static str, tags: TagSet, max: usize) -> TagSet {
         if self.seen.len() > PROCESSES_MAX {
             self.seen.clear();
@@ -69,14 +70,14 @@ pub struct TagSets {
 pub struct TagCx<'a> {
     /// Types and pools of the chunk.
     pub lookup: Lookup<'a>,
-    /// The process, with the same key as in [`Bounds`].
+    /// Key of the process, as in [`Bounds`].
     pub process: &'a str,
     /// Maximum number of tag sets per process and event type.
     pub max: usize,
 }
 
 impl TagSets {
-    /// Returns the tags of an event. `types` are the types of its slots.
+    /// Returns the id of an event's tag set. `types` are the types of the values in `raw`.
     pub fn of(
         &mut self,
         kind: &'static Kind,
@@ -124,18 +125,20 @@ impl TagSets {
         }
     }
 
-    /// Returns the tag set with this number.
+    /// Returns the tag set with this id.
     pub fn get(&self, id: TagSetId) -> &TagSet {
         &self.sets[id.0 as usize]
     }
 
-    /// Clears the cache, because the keys of pools change their meaning.
+    /// Clears the cache. Must be called when the constant pools change, because pool keys are part
+    /// of the cache keys.
     pub fn forget_bytes(&mut self) {
         self.cache.clear();
     }
 }
 
-/// Returns the tag with its key and value. A peer yields several tags.
+/// Returns a tag's keys and values: two pairs for a peer whose port is not ephemeral, otherwise
+/// one.
 fn values<'a>(
     tag: Tag,
     raw: &[Raw<'a>; SLOTS],
@@ -151,8 +154,8 @@ fn values<'a>(
     }
 }
 
-/// Returns the host at the other end of a connection, or its address if the host has no name. The
-/// address of a Unix socket is the path in brackets, and the host is the same for all Unix sockets.
+/// Returns the host at the other end of a connection, or its address if the host has no name. For a
+/// Unix socket, whose recorded address is the path in brackets, returns the path.
 pub fn peer<'a>(
     raw: &[Raw<'a>; SLOTS],
     types: &[u64; SLOTS],
@@ -188,8 +191,8 @@ fn directory(path: &str) -> String {
     }
 }
 
-/// Cuts a value, and replaces characters that the protocol of the Java agent cannot send, so that
-/// both produce the same tags.
+/// Cuts a value, and replaces characters that the Java agent's protocol cannot send, so that this
+/// source and the Java agent produce the same tags.
 pub fn cut(text: &str) -> String {
     let text = &text[..text.floor_char_boundary(VALUE_BYTES_MAX)];
     text.replace(|c: char| c.is_control() || matches!(c, ' ' | '|' | '='), "_")

@@ -206,7 +206,7 @@ fn a_recording_that_is_being_copied_is_waited_for() {
 fn a_stale_copy_hides_no_growing_recording() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
-    // The name of the copy sorts first.
+    // The name of the outdated copy sorts first.
     let early = jvm.recording.flush().to_vec();
     fs::write(jvm.path("a.jfr"), &early).unwrap();
     fs::write(jvm.path("b.jfr"), &early).unwrap();
@@ -239,7 +239,7 @@ fn a_cut_last_chunk_is_waited_for_and_ends_with_until_eof() {
     let (mut jvm, mut rig) = (Jvm::start(), SourceRig::new(&["out"]));
     jvm.recording.write(1_000, 5, "db", 1);
     jvm.flush();
-    // The data that a JVM wrote after its last flush, before it was killed.
+    // A JVM wrote more data after its last flush and was then killed.
     let cut = [jvm.recording.flush(), b"\x20\x64\x00\x00"].concat();
     fs::write(jvm.path("a.jfr"), cut).unwrap();
     rig.until_eof = true;

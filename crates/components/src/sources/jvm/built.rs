@@ -1,4 +1,4 @@
-//! The compiled collectors, so that the same collector is compiled only once.
+//! The list of compiled collectors, so that the same collector is compiled only once.
 
 use super::figures::{Figures, look};
 use super::queue::Queue;
@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// Collectors that are or were in use.
+/// Compiled collectors that are in use. Entries of other collectors are removed.
 static KNOWN: Mutex<Vec<Weak<Built>>> = Mutex::new(Vec::new());
 
-/// A compiled collector. It stays listed for as long as its source keeps it, so that a reload need
-/// not recompile it to detect that it is unchanged.
+/// A compiled collector. It stays listed while a source uses it, so that a reload can recognize an
+/// unchanged collector without recompiling it.
 pub struct Built {
     spec: CollectorSpec,
     jars: Vec<Option<JarState>>,

@@ -11,20 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Time that a collector may wait for a thread before this is logged.
+/// Time for which a collector may wait for a thread before the wait is logged.
 const QUEUED_MAX: Duration = Duration::from_secs(5);
 
-/// Pause between two log messages of a collector that fails with different messages each time.
+/// Minimum time between two log messages about the failures of one collector.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// The collectors of open sources.
 static OPEN: Mutex<Vec<Weak<Figures>>> = Mutex::new(Vec::new());
 
-/// Number of collector threads in each JVM, and their maximum, at the last read. A separate process
-/// is identified by its name.
+/// By JVM: the number of collector threads and the maximum number, when the statistics were last
+/// read. A separate process is identified by its name.
 static THREADS: Mutex<BTreeMap<Option<String>, (u64, u64)>> = Mutex::new(BTreeMap::new());
 
-/// The last statistics of a collector.
+/// The latest statistics of a collector.
 pub struct Figures {
     component: String,
     /// Name of the separate process, if the collector runs in one.
@@ -37,9 +37,9 @@ pub struct Figures {
 struct Observations {
     /// Statistics since the collector was opened, including processes that have exited.
     stats: Option<CollectorStats>,
-    /// The last start of the process, and the counts of earlier starts.
+    /// The last seen start of the process, and the total counts of its previous starts.
     start: Option<(u32, Counts)>,
-    /// Time since when the next call waits for a thread.
+    /// Time at which the next call was first seen waiting for a thread.
     queued: Option<Instant>,
     /// The last logged failure, and when it was logged.
     logged: Option<(String, Instant)>,
@@ -86,12 +86,14 @@ impl Figures {
         seen.stats.as_ref().is_some_and(has)
     }
 
-    /// Returns the start of the process in which the collector has this number, if there is one.
+    /// Returns which start of the process the collector's number belongs to, or `None` if the
+    /// collector has another number.
     fn start_of(&self, id: i32) -> Option<u32> {
         self.number.get().filter(|number| number.id == id).map(|number| number.start)
     }
 
-    /// Adds statistics from a start of the process. Logs a failure, and reports all other changes.
+    /// Adds statistics from a start of the process. Logs a failure directly, and adds all other
+    /// changes to `report`.
     fn take(&self, start: u32, stats: CollectorStats, report: &mut Report) {
         let mut seen = self.seen.lock();
         let stats = seen.since_open(start, stats);
@@ -117,7 +119,8 @@ impl Figures {
         seen.stats = Some(stats);
     }
 
-    /// Returns the state of the collector. `running` are the running processes.
+    /// Returns the state of the collector, or `None` before its statistics are first read.
+    /// `running` contains the names of the running processes.
     fn snapshot(&self, running: &BTreeSet<String>) -> Option<CollectorSnapshot> {
         let has_ended = |process: &String| !running.contains(process);
         let is_down = self.number.get().is_none() || self.process.as_ref().is_some_and(has_ended);
@@ -138,7 +141,7 @@ impl Figures {
 }
 
 impl Observations {
-    /// Adds the counts from earlier runs of the process.
+    /// Adds the counts of earlier starts of the process to `stats`.
     fn since_open(&mut self, start: u32, stats: CollectorStats) -> CollectorStats {
         let before = match self.start {
             Some((last, before)) if last == start => before,
@@ -148,8 +151,8 @@ impl Observations {
         before.add_to(stats)
     }
 
-    /// Records how long the next call has been waiting for a thread. Returns whether the wait is
-    /// too long.
+    /// Records since when the next call has been waiting for a thread. Returns whether the wait has
+    /// reached [`QUEUED_MAX`].
     fn note_queued(&mut self, stats: &CollectorStats) -> bool {
         let calls = self.stats.as_ref().map_or(stats.calls, |previous| previous.calls);
         if stats.state != CollectorState::Queued || stats.calls != calls {
@@ -159,7 +162,8 @@ impl Observations {
         self.queued.get_or_insert_with(Instant::now).elapsed() >= QUEUED_MAX
     }
 
-    /// Logs a new failure, if its text differs from the previous one.
+    /// Logs a new failure, unless it has the same text as the last logged failure or follows it
+    /// within [`SILENCE`].
     fn log_failure(&mut self, component: &str, stats: &CollectorStats) {
         let failures = self.stats.as_ref().map_or(0, |previous| previous.failures);
         let Some(failure) = stats.last_failure.as_ref().filter(|_| stats.failures > failures)
@@ -188,7 +192,7 @@ fn name(state: CollectorState) -> &'static str {
     }
 }
 
-/// Starts to read statistics of a collector, until `figures` is dropped.
+/// Starts to read the statistics of a collector. Reading ends when `figures` is dropped.
 pub fn add(figures: &Arc<Figures>) {
     OPEN.lock().push(Arc::downgrade(figures));
 }
@@ -199,7 +203,8 @@ fn open() -> Vec<Arc<Figures>> {
     open.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Reads the collector statistics for open sources in a JVM. Returns whether there are any.
+/// Reads the statistics of a JVM's collectors. Returns `false` if no open source has a collector in
+/// this JVM.
 pub fn look(java: &Java) -> bool {
     let process = java.process();
     let mut open = open();
@@ -273,7 +278,7 @@ mod tests {
         Figures::new("a".to_owned(), None, number)
     }
 
-    /// Processes statistics, and returns the report.
+    /// Processes statistics from the first start of the process, and returns the report.
     fn taken(figures: &Figures, stats: CollectorStats) -> Report {
         taken_in(1, figures, stats)
     }

@@ -2,7 +2,7 @@
 //!
 //! A collector runs on a thread of the JVM and puts its events into a queue of one block, from
 //! which the source takes them. While the queue is full, the collector waits. Events cannot be
-//! collected again, so data in flight is lost if the agent is killed.
+//! collected again, so undelivered events are lost if the agent is killed.
 
 mod built;
 mod config;
@@ -31,11 +31,11 @@ const SHORT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time that a collector waits for its predecessor to stop.
 const PREDECESSOR_WAIT: Duration = Duration::from_secs(10);
 
-/// Collectors that were told to stop, by source. A queue is dropped after its collector has
-/// stopped.
+/// Queues of collectors that were told to stop, by source. A queue is dropped after its collector
+/// has stopped.
 static LEAVING: Mutex<Vec<(String, Weak<Queue>)>> = Mutex::new(Vec::new());
 
-/// The state of the source.
+/// A running `jvm` source.
 struct JvmSource {
     id: String,
     built: Arc<Built>,
@@ -68,7 +68,8 @@ impl JvmSource {
         })
     }
 
-    /// Starts to call the collector, after its predecessor has stopped.
+    /// Starts the collector once its predecessor has stopped, or after [`PREDECESSOR_WAIT`].
+    /// Returns `false` while it is waiting.
     fn start(&mut self, now: EngineTime) -> bool {
         let begun = *self.begun.get_or_insert(now);
         let Some(ready) = self.ready.as_ref().filter(|_| !self.is_started) else { return true };
@@ -88,7 +89,7 @@ impl JvmSource {
         true
     }
 
-    /// Stops the collector. Events that it has delivered stay in the queue.
+    /// Stops the collector. Events that the collector has already delivered stay in the queue.
     fn stop(&mut self) {
         self.queue.stop();
         if self.ready.take().is_some() && self.is_started {
@@ -96,7 +97,8 @@ impl JvmSource {
         }
     }
 
-    /// Returns whether the only call of a run with `--until-eof` has ended.
+    /// Returns whether a collector with an interval has made its only call of a run with
+    /// `--until-eof`.
     fn has_collected(&self) -> bool {
         let ready = self.ready.as_ref().filter(|_| self.built.has_interval());
         ready.is_some_and(|ready| ready.figures.has_collected())
@@ -115,7 +117,7 @@ impl Source for JvmSource {
         if !self.is_closing && !self.start(cx.now.since_start) {
             return Polled::Wait(SHORT_PAUSE);
         }
-        // Check this before the queue is found empty.
+        // Check this before the queue, because the call can still add events before it ends.
         let has_ended = self.is_closing || (cx.until_eof && self.has_collected());
         match self.reading.batch(cx) {
             Polled::Wait(_) if has_ended => Polled::Ended,
@@ -128,7 +130,7 @@ impl Source for JvmSource {
         self.is_closing = true;
         match for_good {
             true => self.stop(),
-            // The reload may be refused, so the collector only pauses.
+            // The reload may still be rejected, so only pause the collector.
             false => self.queue.pause(true),
         }
         !self.queue.is_empty()

@@ -7,14 +7,15 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Chunks that the source has not used up. The collector waits while they fill a block.
+/// The chunks that the source has not finished reading. The collector waits while they fill a
+/// block.
 #[derive(Default)]
 pub struct Queue {
     state: Mutex<State>,
     reader: OnceLock<Reader>,
 }
 
-/// The source that reads a queue.
+/// The source that reads from a queue.
 pub struct Reader {
     /// Id of the source.
     pub id: String,
@@ -27,7 +28,7 @@ pub struct Reader {
 #[derive(Default)]
 struct State {
     chunks: VecDeque<Chunk>,
-    /// Total bytes of these chunks and the chunk that the source is reading.
+    /// Total bytes of `chunks` and of the chunk that the source is reading.
     bytes: usize,
     /// The chunk for which there is no space yet.
     waiting: Option<(Chunk, Taken)>,
@@ -36,8 +37,8 @@ struct State {
 }
 
 impl State {
-    /// Returns whether there is space for the waiting chunk. A chunk that exceeds a block must be
-    /// alone.
+    /// Returns whether there is space for the waiting chunk. A chunk larger than a block is
+    /// accepted only into an empty queue.
     fn has_room(&self) -> bool {
         let bytes = self.waiting.as_ref().map_or(0, |(chunk, _)| chunk.bytes());
         !self.is_paused && (self.bytes == 0 || self.bytes.saturating_add(bytes) <= BLOCK_BYTES)
@@ -54,7 +55,7 @@ impl State {
 impl Queue {
     /// Sets the source. Must be called before the collector is called.
     pub fn set_reader(&self, reader: Reader) {
-        // A queue has one source.
+        // A queue has only one source, so this cannot fail.
         _ = self.reader.set(reader);
     }
 
@@ -65,7 +66,7 @@ impl Queue {
         self.settle(state);
     }
 
-    /// Tells the collector to stop, so that no more chunks arrive.
+    /// Refuses the waiting chunk and all later ones, which tells the collector to stop.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.is_stopped = true;
@@ -77,19 +78,19 @@ impl Queue {
         self.state.lock().bytes == 0
     }
 
-    /// Returns the next chunk. It keeps its space until [`Queue::give_back`].
+    /// Returns the next chunk. The chunk counts toward the limit until [`Queue::give_back`].
     fn next(&self) -> Option<Chunk> {
         self.state.lock().chunks.pop_front()
     }
 
-    /// Frees the space of a chunk.
+    /// Removes a chunk of this size from the count, and accepts the waiting chunk if it now fits.
     fn give_back(&self, bytes: usize) {
         let mut state = self.state.lock();
         state.bytes -= bytes;
         self.settle(state);
     }
 
-    /// Takes the waiting chunk if there is space, or refuses it if the collector must stop.
+    /// Accepts the waiting chunk if there is space, or refuses it if the collector must stop.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         let is_taken = !state.is_stopped;
         if is_taken && !state.has_room() {
@@ -141,7 +142,7 @@ impl Inbox {
         Inbox { queue, current: None }
     }
 
-    /// Returns the next event, which stays until [`Inbox::advance`].
+    /// Returns the next event. The event stays next until [`Inbox::advance`].
     pub fn peek(&mut self) -> Option<CollectedEvent<'_>> {
         if self.current.is_none() {
             self.current = self.queue.next().map(|chunk| (chunk, 0));

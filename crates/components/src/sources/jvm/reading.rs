@@ -43,7 +43,7 @@ impl Reading {
         }
     }
 
-    /// Builds the next batch when there are events, every sink is ready, and a block is available.
+    /// Builds the next batch if there are events, every sink is ready, and a block is available.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
         let Some(event) = self.inbox.peek() else { return Polled::Wait(PAUSE) };
         let need = bytes_of(&event);
@@ -83,7 +83,7 @@ impl Reading {
     }
 }
 
-/// Returns the bytes that an event takes in a block.
+/// Returns the number of bytes that an event takes in a block.
 fn bytes_of(event: &CollectedEvent<'_>) -> usize {
     event.message.len() + event.members.len()
 }
@@ -101,7 +101,7 @@ impl Fill {
         self.used + bytes_of(event) <= self.block.capacity() && !self.builder.is_full()
     }
 
-    /// Adds the event with this number, which must fit.
+    /// Adds the event, which must fit, at offset `number`.
     fn push(&mut self, event: &CollectedEvent<'_>, number: u64) {
         let (start, len) = (self.used, event.members.len());
         let middle = start + event.message.len();

@@ -3,13 +3,13 @@
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// Maximum number of names in a line.
+/// Maximum number of source ids in a log message.
 const NAMES_MAX: usize = 20;
 
 /// JVMs for which a shortage of threads was logged; a separate process is identified by its name.
 static CROWDED: Mutex<BTreeSet<Option<String>>> = Mutex::new(BTreeSet::new());
 
-/// Source ids by collector state.
+/// Source ids by the state of their collectors in one JVM.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Sources whose call started to hang since the last report.
@@ -18,7 +18,7 @@ pub struct Report {
     pub returned: Vec<String>,
     /// Sources whose next call waits for a thread.
     pub queued: Vec<String>,
-    /// Whether one of these calls has waited too long.
+    /// Whether a call has waited for a thread for too long.
     pub is_crowded: bool,
     /// Sources whose collectors occupy a thread.
     pub busy: Vec<String>,
@@ -61,7 +61,7 @@ impl Report {
     }
 }
 
-/// Returns the first names, and the number of the other names.
+/// Returns the first ids, and how many more there are.
 fn names(ids: &[String]) -> String {
     let (shown, rest) = ids.split_at(ids.len().min(NAMES_MAX));
     let shown = shown.join(", ");

@@ -94,10 +94,10 @@ pub enum ReadFrom {
     Offset(u64),
 }
 
-/// Start position in a partition.
+/// Where reading of a partition starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// A position that the broker looks up.
+    /// A place whose offset the broker looks up.
     At(Place),
     /// An offset.
     Offset(u64),

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The conversion of records to events.
+/// How records are converted to events.
 pub struct Layout {
     /// The fields, by name.
     fields: Vec<(Arc<str>, RecordPart)>,
@@ -48,7 +48,7 @@ impl Layout {
 pub struct Extras {
     /// The bytes of id and fields.
     bytes: Vec<u8>,
-    /// Length of the id; 0 without an id.
+    /// Length of the id; 0 if there is no id.
     id_len: usize,
     /// Kind and length of each field.
     fields: Vec<(Kind, usize)>,
@@ -136,7 +136,7 @@ pub struct Fill {
     closed: (usize, usize),
     /// Number of bytes in the last segment.
     last_bytes: u64,
-    /// Newest time of the records after the last segment.
+    /// Newest record time since the last segment.
     newest: i64,
     columns: Vec<Vec<Cell>>,
 }
@@ -199,7 +199,7 @@ impl Fill {
         }
     }
 
-    /// Closes a segment over the records since the last segment.
+    /// Closes the current segment, which contains the records since the previous segment.
     pub fn segment(&mut self, partition: &Partition, range: Range<u64>, ack: Ack) {
         partition.origin.state.record_times(range, &[self.newest]);
         self.newest = TIME_UNKNOWN;
@@ -208,7 +208,7 @@ impl Fill {
         self.closed = (self.rows(), self.used);
     }
 
-    /// Returns whether some records are in no segment yet.
+    /// Returns whether records were added since the last segment was closed.
     pub fn has_open_rows(&self) -> bool {
         self.rows() > self.closed.0
     }

@@ -42,13 +42,13 @@ const LAG_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that the group may take to assign partitions before this is logged.
 const SILENT_WAIT: Duration = Duration::from_secs(5);
 
-/// Maximum time for the last commit at shutdown.
+/// Maximum time that the thread spends on the last commit at shutdown.
 const LAST_COMMIT: Duration = Duration::from_secs(3);
 
 /// A partition, with state that only this thread needs.
 struct AssignedPartition {
     partition: Arc<Partition>,
-    /// Offset after the last record that was taken.
+    /// Offset after the last record that was fetched.
     position: u64,
 }
 
@@ -59,17 +59,18 @@ struct Member {
     subject: Subject,
     consumer: Consumer,
     owned: HashMap<TopicPartition, AssignedPartition>,
-    /// Rebalances that are not handled yet, with timers since their arrival.
+    /// Rebalance events that are not handled yet, each with a timer that started when the event
+    /// arrived.
     pending: VecDeque<(Event, Timer)>,
     revoking: Option<Revoking>,
     offsets: Offsets,
     cluster: Option<String>,
     topic_ids: HashMap<Arc<str>, Option<[u8; 16]>>,
-    /// Topics that were recreated. The group's offsets belong to the previous topics.
+    /// Topics that were recreated. The group's committed offsets belong to the previous topics.
     recreated: HashSet<Arc<str>>,
     topics_at: Instant,
-    /// Time to log that the group assigns no partitions; `None` after it assigned some, or after it
-    /// was logged.
+    /// Time at which to log that the group has not assigned any partitions; `None` after an
+    /// assignment or after the message was logged.
     waits_at: Option<Instant>,
     backoff: Backoff,
     retry_at: Instant,
@@ -139,7 +140,7 @@ impl Member {
         }
     }
 
-    /// Serves the events of the group.
+    /// Handles the events that the client reports.
     fn serve(&mut self) {
         let throttled = self.consumer.take_throttled();
         if !throttled.is_zero() {
@@ -153,8 +154,8 @@ impl Member {
                     self.wait_for_answer(event);
                 }
                 Event::Committed(answer) => self.committed(answer),
-                // Other members may still be connecting, and an error about all brokers follows the
-                // errors of the brokers.
+                // Ignored, because other connections may still be in progress, and the individual
+                // broker errors are reported separately.
                 Event::Error(error) if error.code == ErrorCode::AllBrokersDown => {}
                 Event::Error(error) => self.shared.report(&error),
             }
@@ -165,7 +166,8 @@ impl Member {
         self.pending.push_back((event, recorder::start(EventKind::Rebalance)));
     }
 
-    /// Handles the next rebalance.
+    /// Handles the next rebalance event, unless a revocation is in progress or a failed assignment
+    /// must wait.
     fn answer(&mut self, now: Instant) {
         if self.revoking.is_some() || now < self.retry_at {
             return;
@@ -196,7 +198,7 @@ impl Member {
         }
     }
 
-    /// Logs once that the group takes a long time to assign partitions.
+    /// Logs once that the group is taking a long time to assign partitions.
     fn say_waiting(&mut self, now: Instant) {
         if self.waits_at.is_some_and(|at| now >= at) {
             self.waits_at = None;
@@ -236,12 +238,13 @@ impl Member {
         }
     }
 
-    /// Returns whether an error has ended, given that partitions are assigned and these records
-    /// have arrived. An error about a topic ends only with records of that topic.
+    /// Returns whether an error has ended, now that partitions are assigned and `records` have
+    /// arrived. An error of a partition ends only with records of the same topic, or if the member
+    /// no longer owns partitions of the topic.
     fn is_over(&self, error: &Reported, records: &[Part]) -> bool {
         let is_owned = |topic: &String| self.owned.keys().any(|at| *at.topic == **topic);
         match &error.topic {
-            // The error of a partition that another member reads now is no longer an error of this
+            // Another member now reads these partitions, so the error no longer concerns this
             // agent.
             Some(topic) if !is_owned(topic) => true,
             Some(topic) => records.iter().any(|part| *part.partition().at.topic == **topic),
@@ -287,8 +290,9 @@ impl Member {
         }
     }
 
-    /// Resumes a partition whose position the client has lost, at the same record, or at the first
-    /// record if the same record was deleted.
+    /// Resumes a partition whose position the client has lost: at the same record, or if that
+    /// record was deleted or truncated, at the nearest offset that exists. Returns the records that
+    /// were lost, if any.
     fn reposition(&mut self, at: &TopicPartition) -> Option<Part> {
         let find = |place| {
             let found = self.consumer.find(std::slice::from_ref(at), place, REQUEST_TIMEOUT);
@@ -317,7 +321,7 @@ impl Member {
         (to > position).then_some(Part::Lost(partition, to))
     }
 
-    /// Restarts a partition at another offset.
+    /// Restarts reading of a partition at another offset.
     fn restart(&self, at: &TopicPartition, offset: u64) -> Result<(), ClientError> {
         if self.consumer.is_cooperative() {
             self.consumer.unassign(std::slice::from_ref(at))?;
@@ -327,10 +331,10 @@ impl Member {
         self.consumer.assign(&positions.collect::<Vec<_>>())
     }
 
-    /// Updates the end of each partition.
+    /// Updates the known end offset of each partition, from which the lag is computed.
     fn note_lag(&self) {
         for (at, owned) in &self.owned {
-            // A partition that was restarted may have lost its forwarding.
+            // Restarting a partition can stop the forwarding of its records.
             self.consumer.forward(at);
             let Some(end) = self.consumer.known_end(at) else { continue };
             let Partition { origin, .. } = &*owned.partition;

@@ -1,4 +1,4 @@
-//! Ids in the header or the text of a record.
+//! Finds event ids in the header or the text of a record.
 
 /// Maximum length of an id that is used, in bytes.
 const ID_BYTES_MAX: usize = 128;

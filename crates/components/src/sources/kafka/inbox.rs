@@ -1,4 +1,4 @@
-//! The queue from the threads to the source, with a limit in bytes.
+//! The queue of fetched records between a thread and the source, limited in bytes.
 
 use super::partition::Partition;
 use millstream_kafka::Fetched;
@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of bytes that wait for the source before its thread takes no more records. The limit is a
-/// few blocks, so that workers need not wait for the thread.
+/// Number of queued bytes at which the thread stops taking records. The limit is a few blocks, so
+/// that the engine's workers need not wait for the thread.
 const WAITING_BYTES_MAX: u64 = 1 << 20;
 
 /// Records that were fetched together.
@@ -18,17 +18,18 @@ pub struct Chunk {
     pub fetched: Fetched,
     /// Parts of the chunk, in order.
     pub parts: VecDeque<Part>,
-    /// Number of bytes of the values and keys.
+    /// Number of bytes that count toward the queue's limit: the values and, except for reread
+    /// records, the keys.
     pub bytes: u64,
 }
 
 /// A part of a chunk.
 pub enum Part {
-    /// Consecutive records of a partition.
+    /// Consecutive records of a partition, by their indexes in the chunk.
     Records(Arc<Partition>, Range<usize>),
-    /// All records of a partition before this offset were passed on.
+    /// All records of a partition before this offset were passed on, and the offset is the end.
     End(Arc<Partition>, u64),
-    /// The records of a partition before this offset were deleted before they were read.
+    /// The next records of a partition, up to this offset, were deleted before they were read.
     Lost(Arc<Partition>, u64),
 }
 

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Time to wait at the end of the input for partitions that the group may still assign.
 const ASSIGNMENT_WAIT: Duration = Duration::from_secs(10);
 
-/// Time to wait for the last commit at shutdown.
+/// Maximum time to wait for the member thread at shutdown.
 const STOP_WAIT: Duration = Duration::from_secs(6);
 
 /// Factor by which a full fetch queue may exceed its limit, because of a response in flight and the
@@ -80,11 +80,11 @@ impl SourceComponent for KafkaConfig {
     }
 }
 
-/// The state of the source.
+/// A running `kafka` source.
 struct KafkaSource {
     shared: Arc<Shared>,
     layout: Layout,
-    /// The current chunk, which is used up from the front.
+    /// The chunk that is being read.
     chunk: Option<Chunk>,
     extras: Extras,
     again: Again,
@@ -111,7 +111,7 @@ impl KafkaSource {
         })
     }
 
-    /// Returns whether every assigned partition was read to its end.
+    /// Returns whether every assigned partition was read to its end, and nothing must be reread.
     fn is_at_end(&self) -> bool {
         let is_settled = self.shared.is_settled.load(Ordering::Acquire);
         if !is_settled || self.chunk.is_some() || !self.shared.inbox.is_empty() {
@@ -124,7 +124,8 @@ impl KafkaSource {
             && partitions.iter().all(|partition| partition.state.lock().was_at_end)
     }
 
-    /// Stops the threads. The member commits the settled offsets.
+    /// Tells the threads to stop, and drops queued records. The member thread commits the settled
+    /// offsets before it exits.
     fn stop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.chunk = None;
@@ -200,7 +201,7 @@ impl Source for KafkaSource {
 }
 
 impl Drop for KafkaSource {
-    /// Does not wait for the threads, because leaving the group may take some time.
+    /// Does not wait for the threads, because leaving the group can take some time.
     fn drop(&mut self) {
         self.stop();
     }

@@ -20,42 +20,44 @@ pub struct Partition {
 pub struct State {
     /// Offset of the next record to issue.
     pub next: u64,
-    /// The first record for each sink.
+    /// Offset of the first record for each sink.
     pub starts: Vec<(SinkIndex, u64)>,
-    /// Whether records are issued.
+    /// Whether records are still issued.
     pub phase: Phase,
-    /// Whether the partition was once read to its end.
+    /// Whether the end of the partition has been reached at least once.
     pub was_at_end: bool,
 }
 
-/// The phase of a partition, which determines what may be done with it.
+/// The phase of a partition, which determines whether its records are issued and settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The partition is read.
+    /// The partition is being read.
     Open,
-    /// The partition will be revoked. Only records that were already issued are settled.
+    /// The partition is being revoked. No more records are issued, but records that were already
+    /// issued are settled.
     Draining,
-    /// The partition belongs to another member.
+    /// The member no longer owns the partition.
     Closed,
 }
 
 impl State {
-    /// Returns the sinks that receive the next record, and the offset at which other sinks start to
-    /// receive records.
+    /// Returns the sinks that receive the next record, and the next offset at which another sink
+    /// starts to receive records.
     pub fn turn(&self) -> (SinkSet, Option<u64>) {
         let now = self.starts.iter().filter(|(_, start)| *start <= self.next);
         let later = self.starts.iter().map(|(_, start)| *start).filter(|start| *start > self.next);
         (now.map(|(sink, _)| *sink).collect(), later.min())
     }
 
-    /// Keeps the sinks in `kept`, and adds the sinks in `new`, each with its first record.
+    /// Keeps the sinks in `kept`, and adds the sinks in `new`, each with the offset of its first
+    /// record.
     pub fn set_sinks(&mut self, kept: SinkSet, new: impl IntoIterator<Item = (SinkIndex, u64)>) {
         self.starts.retain(|(sink, _)| kept.contains(*sink));
         self.starts.extend(new);
     }
 }
 
-/// The state that the agent remembers for a partition.
+/// The state of a partition that the agent saves in its store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Offset where reading began.
@@ -64,11 +66,11 @@ pub struct Memory {
     pub committed: Option<u64>,
 }
 
-/// Length of a descriptor in bytes.
+/// Length of an encoded [`Memory`] in bytes.
 const DESCRIPTOR_BYTES: usize = 17;
 
 impl Memory {
-    /// Returns the descriptor for the store.
+    /// Encodes the state as the descriptor of the origin.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = self.start.to_be_bytes().to_vec();
         bytes.push(u8::from(self.committed.is_some()));
@@ -85,12 +87,12 @@ impl Memory {
     }
 }
 
-/// The known offsets of a partition when it is assigned.
+/// The offsets that are known when a partition is assigned.
 #[derive(Clone, Debug, Default)]
 pub struct KnownOffsets {
-    /// Offset that the group committed.
+    /// Offset that the group has committed.
     pub group: Option<u64>,
-    /// State that the agent remembers, with the checkpoints of the sinks.
+    /// State that the agent has saved, with the checkpoints of the sinks.
     pub own: Option<(Memory, Vec<(String, u64)>)>,
     /// Offset according to `read_from`.
     pub read_from: u64,
@@ -100,7 +102,7 @@ pub struct KnownOffsets {
     pub end: u64,
 }
 
-/// The positions where a partition starts.
+/// Where reading of a partition starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starts {
     /// Offset of the first record to read.
@@ -114,7 +116,8 @@ pub struct Starts {
 }
 
 impl KnownOffsets {
-    /// Adds the offsets that the sinks have settled since the store was last written.
+    /// Updates the checkpoints with offsets that the sinks have settled but that the store may not
+    /// contain yet.
     pub fn add(&mut self, settled: Option<&Vec<(String, u64)>>) {
         let Some((_, checkpoints)) = &mut self.own else { return };
         for (sink, offset) in settled.into_iter().flatten() {
@@ -133,7 +136,7 @@ impl KnownOffsets {
         let wanted = resumed.unwrap_or(self.read_from);
         let was_reset = self.group < memory.and_then(|memory| memory.committed);
         let was_reset = self.group.is_some() && was_reset;
-        // The offset is beyond the end, because the records were truncated and other records
+        // If the offset is beyond the end, the records were truncated, and other records may have
         // received their offsets.
         let base = if wanted > self.end { self.first } else { wanted.max(self.first) };
         let is_known = !was_reset && wanted <= self.end;
@@ -202,7 +205,7 @@ mod tests {
     #[test]
     fn a_sink_that_is_ahead_continues_at_its_checkpoint() {
         assert_eq!(starts(&known(Some(100), Some(100), &[("a", 100), ("b", 300)])), (100, 300));
-        // Another member continued meanwhile.
+        // Another member read the partition in the meantime.
         assert_eq!(starts(&known(Some(200), Some(100), &[("a", 100), ("b", 300)])), (200, 300));
         assert_eq!(starts(&known(Some(400), Some(100), &[("a", 100), ("b", 300)])), (400, 400));
         // A new sink starts at the offset of the group.

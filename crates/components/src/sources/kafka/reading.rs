@@ -1,4 +1,4 @@
-//! Polls: the conversion of fetched records to batches.
+//! Converts fetched records to batches.
 
 use super::fill::Fill;
 use super::inbox::{Chunk, Part};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// First attempt at which a reread range is halved.
 const HALVED_FROM: u8 = 3;
 
-/// The ranges to reread.
+/// The ranges that sinks have abandoned and that must be reread.
 #[derive(Default)]
 pub struct Again {
     waiting: VecDeque<Reread>,
@@ -37,7 +37,7 @@ impl Again {
         self.waiting.is_empty() && self.active.is_none()
     }
 
-    /// Drops the ranges for other sinks.
+    /// Drops the waiting ranges of sinks that are not in `kept`.
     pub fn keep_sinks(&mut self, kept: SinkSet) {
         self.waiting.retain(|again| kept.contains(again.sink));
     }
@@ -45,17 +45,17 @@ impl Again {
 
 /// Progress in copying a run of records.
 struct Copied {
-    /// Number of the next record in the chunk.
+    /// Index of the next record in the chunk.
     at: usize,
     /// Offset of the next record.
     next: u64,
     /// Number of records without a value.
     tombstones: u64,
-    /// Whether the batch must be sent first.
+    /// Whether the next record did not fit, so that the batch must be sent first.
     is_full: bool,
 }
 
-/// The records of a run to copy.
+/// The part of a run of records that may be copied.
 struct Window {
     records: Range<usize>,
     /// Offsets of the records.
@@ -63,7 +63,7 @@ struct Window {
     rows_max: usize,
 }
 
-// Reading the partitions.
+// Reading of fetched records.
 impl KafkaSource {
     /// Fills a block with fetched records.
     pub(super) fn read(&mut self, cx: &SourceCx<'_>) -> Polled {
@@ -125,7 +125,7 @@ impl KafkaSource {
         }
     }
 
-    /// Copies records. Returns the number of the next record if not all fit.
+    /// Copies records. Returns the index of the next record if not all records fit.
     fn records(
         &mut self,
         chunk: &Chunk,
@@ -136,7 +136,7 @@ impl KafkaSource {
     ) -> Option<usize> {
         let mut state = partition.state.lock();
         while !records.is_empty() {
-            // A run that ends at the end of the input reads no records after the end.
+            // With `--until-eof`, records that were added after the end was reached are not read.
             if state.phase != Phase::Open || (cx.until_eof && state.was_at_end) {
                 return None;
             }
@@ -160,7 +160,8 @@ impl KafkaSource {
         None
     }
 
-    /// Copies the records within a window. The copy also ends at the end of the window's offsets.
+    /// Copies the records of a window, up to the end of its offsets. Stops earlier if a record does
+    /// not fit.
     fn copy(
         &mut self,
         chunk: &Chunk,
@@ -198,7 +199,7 @@ impl KafkaSource {
         copied
     }
 
-    /// Adds a record to the block of these sinks, and takes a block if there is none. Returns
+    /// Adds a record to the block for these sinks, and takes a block if there is none. Returns
     /// whether the record fits.
     #[inline]
     fn push(
@@ -248,7 +249,8 @@ impl KafkaSource {
         }
     }
 
-    /// Fills a block with reread records; returns `None` if there are none yet.
+    /// Fills a block with reread records. Returns `None` if there are none yet, or if their sink is
+    /// not ready.
     pub(super) fn read_again(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         let mut active = self.again.active.take()?;
         let sinks = SinkSet::one(active.again.sink);
@@ -269,7 +271,7 @@ impl KafkaSource {
         }
     }
 
-    /// Fills a block. Returns whether the block has no space for the next record.
+    /// Fills a block. Returns whether it stopped because the next record does not fit.
     fn fill_again(
         &mut self,
         active: &mut Active,
@@ -282,7 +284,7 @@ impl KafkaSource {
             let next = active.chunk.take().filter(|chunk| !chunk.parts.is_empty());
             let Some(mut chunk) = next.or_else(|| self.shared.rereads.pop()) else { return false };
             while let Some(part) = chunk.parts.pop_front() {
-                // This is the rest of a range that was given up.
+                // This part belongs to a range that was given up.
                 if !Arc::ptr_eq(part.partition(), &active.partition) {
                     continue;
                 }
@@ -353,7 +355,8 @@ fn issue(
     }
 }
 
-/// Settles the offsets before `end` that have no record, and returns their number.
+/// Settles the offsets from the next offset to `end`, which have no records, and returns their
+/// number.
 fn settle_until(partition: &Partition, end: u64, cx: &SourceCx<'_>) -> u64 {
     let mut state = partition.state.lock();
     let begin = state.next;

@@ -1,4 +1,4 @@
-//! The thread that rereads abandoned ranges, with a consumer outside of the group.
+//! The thread that rereads abandoned ranges, with a consumer that is not a member of the group.
 
 use super::inbox::{Chunk, Part};
 use super::partition::{Partition, Phase};
@@ -32,13 +32,13 @@ pub struct Request {
     pub range: Range<u64>,
 }
 
-/// The side of the source, which requests ranges.
+/// The source's handle of the thread. The first request starts the thread.
 #[derive(Default)]
 pub struct Rereader(Option<Sender<Request>>);
 
 impl Rereader {
-    /// Requests a range, whose records arrive through [`Shared::rereads`]. Returns whether a thread
-    /// exists that reads the range.
+    /// Requests a range, whose records arrive through [`Shared::rereads`]. Returns `false` if no
+    /// thread could be started.
     pub fn ask(&mut self, shared: &Arc<Shared>, request: Request) -> bool {
         let rejected = match &self.0 {
             Some(requests) => requests.send(request).err().map(|rejected| rejected.0),
@@ -173,10 +173,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Handles the end of the partition, which the broker reported at offset `end`. The rest of the
-    /// range has no records.
+    /// Handles the end of the partition, which the broker reported at offset `end`. No more records
+    /// of the range exist.
     fn reach(&mut self, parts: &mut VecDeque<Part>, end: u64) {
-        // There are fewer records than were read earlier, so the broker has truncated them.
+        // If the range extends beyond the end, the broker has truncated records that were read
+        // earlier.
         let lost = self.end.saturating_sub(end);
         if lost > 0 {
             parts.push_back(Part::Lost(self.partition.clone(), self.end));
@@ -184,7 +185,7 @@ impl<'a> Reading<'a> {
         self.next = self.end;
     }
 
-    /// Continues at the first record, because the next record was deleted.
+    /// Continues at the partition's first record, because the next record of the range was deleted.
     fn skip_lost(&mut self, parts: &mut VecDeque<Part>) {
         let at = std::slice::from_ref(&self.partition.at);
         match self.consumer.find(at, Place::First, REQUEST_TIMEOUT) {

@@ -48,7 +48,7 @@ pub fn of(config: &KafkaConfig, until_eof: bool) -> Vec<(String, String)> {
     let mut set = |key: &str, value: &str| drop(settings.insert(key.to_owned(), value.to_owned()));
     set("enable.partition.eof", if until_eof { "true" } else { "false" });
     set("partition.assignment.strategy", "cooperative-sticky");
-    // A new topic that matches a pattern is found within this time.
+    // Limits the time until a new topic that matches a pattern is found.
     set("topic.metadata.refresh.interval.ms", "30000");
     for (key, value) in &config.options {
         set(key, &value.to_string());
@@ -61,7 +61,7 @@ pub fn of(config: &KafkaConfig, until_eof: bool) -> Vec<(String, String)> {
     {
         set("heartbeat.interval.ms", &heartbeat_ms(session_ms).to_string());
     }
-    // With the new protocol, the broker assigns partitions.
+    // With the new protocol, the broker decides how partitions are assigned.
     if config.options.get("group.protocol").is_some_and(|value| value.to_string() == "consumer") {
         settings.remove("partition.assignment.strategy");
     }
@@ -73,7 +73,7 @@ fn heartbeat_ms(session_ms: u64) -> u64 {
     (session_ms / 3).clamp(1, 3000)
 }
 
-/// Returns the settings of the consumer for rereads, which is not a member of the group.
+/// Returns the settings of the rereading consumer, which is not a member of the group.
 pub fn of_rereads(config: &KafkaConfig) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     put(&mut settings, config, REREAD_QUEUE_BYTES);
@@ -92,7 +92,7 @@ fn put(settings: &mut BTreeMap<String, String>, config: &KafkaConfig, queue_byte
     set("group.id", config.group.clone());
     set("enable.auto.commit", "false".into());
     set("enable.auto.offset.store", "false".into());
-    // The source decides where reading starts; a lost position is reported.
+    // The source decides where reading starts, so a lost position must be reported.
     set("auto.offset.reset", "error".into());
     set("enable.partition.eof", "true".into());
     set("queued.max.messages.kbytes", (queue_bytes >> 10).to_string());

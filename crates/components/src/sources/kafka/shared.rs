@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Shared {
     /// The options.
     pub config: KafkaConfig,
-    /// Input from the engine.
+    /// The parts of the engine that the source uses.
     pub open: SourceOpen,
     /// The sinks with their ids, and the currently assigned partitions.
     pub assigned: Mutex<Assigned>,
@@ -25,9 +25,9 @@ pub struct Shared {
     pub rereads: Inbox,
     /// Whether the threads must stop.
     pub is_stopping: AtomicBool,
-    /// Whether a rebalance has happened and none is in progress.
+    /// Whether the group has assigned partitions, and no more rebalances are pending.
     pub is_settled: AtomicBool,
-    /// The error that was reported last.
+    /// The last reported error; `None` after the error has ended.
     reported: Mutex<Option<Reported>>,
 }
 
@@ -41,14 +41,14 @@ pub struct Reported {
     what: String,
 }
 
-/// The sinks and the partitions.
+/// The sinks and the assigned partitions, under one lock.
 pub struct Assigned {
     /// The sinks, with their ids.
     pub sinks: Vec<(SinkIndex, String)>,
     /// The partitions.
     pub partitions: Vec<Arc<Partition>>,
-    /// Offsets that the sinks had settled in revoked partitions, which the store may not have
-    /// committed yet.
+    /// Offsets that the sinks had settled in revoked partitions. The store may not contain them
+    /// yet.
     pub settled: HashMap<OriginId, Vec<(String, u64)>>,
 }
 
@@ -84,7 +84,8 @@ impl Shared {
         self.assigned.lock().partitions.iter().find(|p| p.origin.id == origin).cloned()
     }
 
-    /// Removes partitions that belong to another member. Data in flight settles no more offsets.
+    /// Removes partitions that the member no longer owns. From now on, acknowledgements no longer
+    /// settle their offsets.
     pub fn remove(&self, gone: &[Arc<Partition>]) {
         let mut assigned = self.assigned.lock();
         for partition in gone {
@@ -127,7 +128,8 @@ impl Shared {
         self.reported.lock().is_some()
     }
 
-    /// Logs that reading works again, if the event ends the reported error.
+    /// Ends the reported error and logs that reading works again, if `is_over` returns true for the
+    /// error.
     pub fn recovered(&self, is_over: impl FnOnce(&Reported) -> bool) {
         let mut reported = self.reported.lock();
         if reported.take_if(|error| is_over(error)).is_some() {

@@ -1,4 +1,4 @@
-//! Emits batches of a source that cannot reread its data.
+//! Emits batches for a source that cannot reread its data.
 
 use crate::component::random_u64;
 use bytes::Bytes;
@@ -38,7 +38,8 @@ impl BatchEmitter {
         batch
     }
 
-    /// Counts and settles ranges that a sink abandoned, because they cannot be reread.
+    /// Counts and settles ranges that a sink abandoned. The ranges are lost, because the source
+    /// cannot reread them.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in cx.ledger.take_rereads() {
             let (bytes, sink) = (lost.range.end - lost.range.start, SinkSet::one(lost.sink));

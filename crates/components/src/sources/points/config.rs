@@ -1,4 +1,4 @@
-//! Options that all metric point sources share, and the construction of these sources.
+//! Options that all sources of metric points share, and the code that opens these sources.
 
 use super::flusher::Flusher;
 use super::origin::{OriginTag, OriginTags};
@@ -110,7 +110,7 @@ impl Default for PointOptions {
     }
 }
 
-/// Properties of a kind of point source.
+/// Properties that differ between the sources of metric points.
 pub struct Kind {
     /// Default address to listen on.
     pub listen: &'static str,
@@ -164,7 +164,7 @@ impl PointOptions {
         }
     }
 
-    /// Checks one of the configured addresses, and whether an earlier one is the same.
+    /// Checks one of the configured addresses, and that no earlier address is the same.
     fn check_listed(&self, kind: &Kind, index: usize, text: &str) -> Result<(), String> {
         kind.check_address(text)?;
         let before = self.listen.iter().flatten().take(index);
@@ -217,8 +217,8 @@ impl PointOptions {
         errors
     }
 
-    /// Returns the sockets, which two components cannot share. Sockets with port 0 are omitted,
-    /// because each use binds a different free port.
+    /// Returns names for the sockets, which two components cannot share. Sockets with port 0 are
+    /// omitted, because each of them binds a different free port.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
         let claim = |address| match address {
             Address::Tcp(at) => tcp_claim(at),

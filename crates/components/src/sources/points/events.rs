@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, LazyLock};
 
-/// Backing text of the cells for types and temporalities.
+/// Text that the cells for types and temporalities refer to.
 const WORDS: &[u8] = b"countergaugedeltacumulativedistribution";
 const COUNTER: Range<usize> = 0..7;
 const GAUGE: Range<usize> = 7..12;
@@ -32,13 +32,13 @@ const DISTRIBUTION: Range<usize> = 27..39;
 static NAMES: LazyLock<[Arc<str>; 6]> =
     LazyLock::new(|| ["name", "tags", "type", "value", "temporality", "interval"].map(Arc::from));
 
-/// The remaining events of a series that did not fit into the block.
+/// The remaining events of a series, which did not fit into the block.
 pub struct Rest {
     key: SeriesKey,
     outputs: Vec<Output>,
     /// Distribution as JSON.
     sketch: Option<Vec<u8>>,
-    /// Size of the event with the distribution, in bytes.
+    /// Size in bytes of the event with the distribution; 0 if the remaining events are numbers.
     bytes: usize,
 }
 
@@ -56,7 +56,7 @@ enum Item<'a> {
     Sketch(&'a [u8]),
 }
 
-/// Builder for the metric events of one period in one block.
+/// Builds the metric and log events of one block.
 pub struct MetricRows {
     block: Block,
     used: usize,
@@ -67,7 +67,7 @@ pub struct MetricRows {
     values: Vec<Cell>,
     temporalities: Vec<Cell>,
     intervals: Vec<Cell>,
-    /// Texts of the intervals.
+    /// Text that the interval cells refer to.
     interval_text: Vec<u8>,
     /// Cell of the current period.
     interval: Cell,
@@ -117,7 +117,7 @@ impl MetricRows {
 
     /// Adds the events of a series. A distribution is added as the aggregates in `summaries`, or as
     /// a whole if there are none. If the block is full, stores the remaining events in `rest` and
-    /// breaks.
+    /// returns `Break`.
     pub fn reading(
         &mut self,
         reading: &Reading<'_>,
@@ -143,7 +143,8 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds the distribution of a series, if there is one. The tags must already be rendered.
+    /// Adds the distribution of a series, if there is one, as a single event. The tags must already
+    /// be rendered.
     fn distribution(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(sketch) = reading.sketch() else { return ControlFlow::Continue(()) };
         let mut object = Vec::new();
@@ -157,7 +158,7 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds the remaining events of a series as far as they fit.
+    /// Adds the remaining events of a series. Returns `Break` if some of them still do not fit.
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(Rest { key, outputs, sketch, .. }) = rest else {
             return ControlFlow::Continue(());
@@ -226,7 +227,7 @@ impl MetricRows {
         true
     }
 
-    /// Adds type, temporality and time of the last event.
+    /// Adds the type, temporality, interval and time of the last event.
     fn describe(&mut self, item: &Item<'_>) {
         let (kind, temporality, timestamp) = match item {
             Item::Sketch(_) => (DISTRIBUTION, word(DELTA), None),
@@ -247,7 +248,7 @@ impl MetricRows {
         self.names.is_empty()
     }
 
-    /// Adds a log event at this offset of its origin. Returns whether it fits.
+    /// Adds a log event at this offset of its origin. Returns whether the event fits.
     pub fn log_event(&mut self, mut log_event: LogEvent, offset: u64) -> bool {
         let row = self.names.len();
         let fits = self.used + log_event.bytes() <= self.block.capacity();
@@ -301,7 +302,8 @@ impl MetricRows {
         self.finish_with(|rows, block| batch_emitter.batch(rows, block, cx))
     }
 
-    /// Builds the batch. `batch` adds its segments.
+    /// Builds the batch. The function `batch` turns the rows and their text into a batch, without
+    /// fields.
     pub fn finish_with(self, batch: impl FnOnce(BatchBuilder, Bytes) -> Batch) -> Batch {
         let rows = self.names.len();
         let [name, tags, kind, value, temporality, interval] = NAMES.clone();
@@ -316,7 +318,8 @@ impl MetricRows {
         columns.extend(self.log_columns.finish(rows));
         let mut batch = batch(self.rows, self.block.freeze(self.used));
         batch.fields = Columns::from(columns);
-        // The text of a metric contains only the fields.
+        // The text of a metric repeats its fields, so only the text of log events is marked as
+        // shown.
         let mut shown = vec![false; rows];
         self.log_rows.iter().for_each(|row| shown[*row] = true);
         batch.shown = Some(Selection::from(shown));
@@ -335,7 +338,7 @@ fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns a cell for one of [`WORDS`].
+/// Returns a cell that refers to one of [`WORDS`].
 fn word(place: Range<usize>) -> Cell {
     Cell::own(CellKind::Text, place.start, place.len())
 }

@@ -2,9 +2,9 @@
 //! and emits metric events.
 //!
 //! The flusher is polled like every source, and each poll is short: merging and emitting many
-//! series takes many polls. Points that arrive meanwhile belong to the next period. If a period
-//! ends before the previous one is emitted, no generation is swapped. The current period becomes
-//! longer, which is logged and counted.
+//! series takes many polls. Points that arrive in the meantime belong to the next period. If a
+//! period ends before the previous one is emitted, the swap is delayed, so that the period becomes
+//! longer. The delay is logged and counted.
 
 use super::batch_emitter::BatchEmitter;
 use super::events::{MetricRows, Rest};
@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
 /// Interval at which the receivers' counters are read.
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval at which swapped generations are checked for; receivers also wake the flusher.
+/// Interval at which the flusher checks for swapped generations. Receivers also wake the flusher.
 const SWAP_POLL: Duration = Duration::from_millis(10);
 
-/// Time after which a missing generation is treated as lost if a receiver thread has exited.
+/// Time after which a missing generation is given up, if a receiver thread has exited.
 const SWAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval at which the flusher checks whether the receivers have drained their sockets.
@@ -40,27 +40,28 @@ const PAUSE_POLL: Duration = Duration::from_millis(1);
 /// wakes them.
 const EVICT_POLL: Duration = Duration::from_millis(10);
 
-/// Number of series that are drained per poll, which takes well below a millisecond.
+/// Maximum number of series that are drained per poll, which takes well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
-/// Number of series that are merged between two clock readings. Growing a table may take as long as
-/// merging many series.
+/// Number of series that are merged between two readings of the clock. A single merge can take much
+/// longer if a table must grow.
 const MERGE_SERIES: usize = 1024;
 
-/// Time limit of merging in one poll, because the receiver may share the core.
+/// Time limit for merging in one poll, because a receiver may be running on the same core.
 const MERGE_TIME: Duration = Duration::from_micros(500);
 
 /// Stage of a flush.
 enum Stage {
     /// Receivers aggregate points until the period ends.
     Collecting,
-    /// Receivers drain their sockets before the last swap, and pause.
+    /// Receivers drain their sockets and pause before the last swap.
     Pausing,
     /// A swap was requested from the receivers at this time.
     Swapping(EngineTime),
     /// The generation of the receiver with this index is being merged.
     Merging(usize, Box<Merging>),
-    /// Series are being emitted. The last one may have a remainder.
+    /// Series are being emitted. If a series did not fit into a block, its remaining events are
+    /// emitted first.
     Draining(Drain, Option<Rest>),
 }
 
@@ -74,13 +75,13 @@ enum Ending {
     Done,
 }
 
-/// A flush, for recording as an event.
+/// The current flush, to be recorded as an event by the flight recorder.
 #[derive(Default)]
 struct Flush {
     timer: Option<Timer>,
     /// Time since the end of the period when the flush was started.
     late: Duration,
-    /// Number of events so far.
+    /// Number of events emitted so far.
     emitted: usize,
 }
 
@@ -168,7 +169,8 @@ impl Flusher {
         })
     }
 
-    /// Waits for the end of the period, or starts the final one.
+    /// Waits until the period ends, and then requests a swap. If the source is closing, first
+    /// pauses the receivers, so that the last swap contains all their data.
     fn collect(&mut self, cx: &SourceCx<'_>) -> Polled {
         if cx.until_eof && self.ending == Ending::No {
             self.ending = Ending::Requested;
@@ -219,7 +221,8 @@ impl Flusher {
         EVICT_POLL
     }
 
-    /// Takes swapped generations. Starts to merge after all receivers have swapped.
+    /// Takes the generations that were swapped. Starts merging when all receivers have swapped, or
+    /// without the generations of receivers whose threads have failed.
     fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: EngineTime) -> Polled {
         for receiver in self.receivers.iter_mut().filter(|receiver| receiver.generation.is_none()) {
             receiver.generation = receiver.swap_slot.take_generation();
@@ -257,7 +260,8 @@ impl Flusher {
         }
     }
 
-    /// Logs and counts, once per period, that the previous period is not emitted yet.
+    /// Logs and counts, once per period, that the period has ended before the previous one was
+    /// emitted.
     fn check_overrun(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
         // No period follows the last one.
@@ -311,7 +315,7 @@ impl Flusher {
         }
     }
 
-    /// Emits events and service checks, if some are queued and the sinks are ready.
+    /// Emits queued events and service checks if the sinks are ready.
     fn emit_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         if !cx.sinks.is_subset(cx.ready) {
             return None;

@@ -1,4 +1,4 @@
-//! Log events from point sources and recordings, with their text as `message`.
+//! Log events of the metric point sources and the `jfr` source, with their text as `message`.
 
 use super::batch_emitter::BatchEmitter;
 use crate::util::formats::push_number;
@@ -98,7 +98,7 @@ impl LogColumns {
         LogColumns(names.iter().map(|name| (Arc::from(*name), Vec::new())).collect())
     }
 
-    /// Returns whether another log event's fields fit into the batch limit.
+    /// Returns whether the fields of another log event fit into the limit on columns.
     pub fn fits(&self, log_event: &LogEvent) -> bool {
         let is_new = |field: &&LogField| !self.0.iter().any(|(name, _)| *name == field.name);
         self.0.len() + log_event.fields.iter().filter(is_new).count() <= FIELDS_MAX
@@ -151,8 +151,8 @@ impl LogEventRows {
         self.waiting.front().map_or(0, LogEvent::bytes)
     }
 
-    /// Returns the size of a block for the queue in bytes: at most the usual size of a block,
-    /// unless the next log event is larger.
+    /// Returns the size in bytes of the block to request for the queue: at most the usual size of a
+    /// block, unless the next log event is larger.
     pub fn bytes(&self) -> usize {
         let all = self.waiting.iter().map(LogEvent::bytes).sum::<usize>();
         all.min(BLOCK_BYTES).max(self.next_bytes())

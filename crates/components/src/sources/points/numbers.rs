@@ -1,4 +1,4 @@
-//! Queue of numbers that were collected at the end of a period.
+//! Queue of the numbers that a source collects at the end of a period.
 
 use super::batch_emitter::BatchEmitter;
 use super::events::MetricRows;
@@ -19,7 +19,7 @@ pub struct Number<N> {
     /// The number. It is not emitted unless it is finite, because JSON cannot represent other
     /// values.
     pub value: f64,
-    /// Whether it is a counter; otherwise it is a gauge.
+    /// Whether the number is a counter. Otherwise, it is a gauge.
     pub is_counter: bool,
 }
 
@@ -51,19 +51,19 @@ impl<N: AsRef<str>> Numbers<N> {
         })
     }
 
-    /// Sets the numbers of this period.
+    /// Adds the numbers of this period to the queue.
     pub fn set(&mut self, period: Period, numbers: impl Iterator<Item = Number<N>>) {
         self.period = period;
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
 
-    /// Counts ranges that a sink abandoned. [`Numbers::poll`] also counts them.
+    /// Counts and settles ranges that a sink abandoned, as [`Numbers::poll`] also does.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         self.batch_emitter.count_lost(cx);
     }
 
-    /// Returns the period that has ended; the caller must collect its numbers. Until the end, and
-    /// while numbers are queued, returns the result of the poll as `Err`.
+    /// Returns the period that has just ended, whose numbers the caller must collect. Before the
+    /// period ends and while numbers are queued, returns the result of the poll as `Err`.
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.count_lost(cx);
         if !self.waiting.is_empty() {
@@ -103,7 +103,8 @@ impl<N: AsRef<str>> Numbers<N> {
             self.waiting.pop_front();
         }
         if rows.is_empty() {
-            // The number does not fit into an empty block. The agent's labels always fit.
+            // The number does not fit even into an empty block, which cannot happen with the
+            // agent's labels.
             self.waiting.pop_front();
             cx.counters.dropped("too_long", 1);
             return Polled::Wait(Duration::ZERO);

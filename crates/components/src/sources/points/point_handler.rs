@@ -1,5 +1,5 @@
-//! Message handler of a receiver thread: parses messages into points, and adds them to the thread's
-//! shard.
+//! Message handler of a receiver thread. It parses messages into points, and adds the points to the
+//! thread's shard.
 
 use super::log_events::LogEvent;
 use super::origin::OriginTags;
@@ -22,8 +22,8 @@ const EVICT_PER_ROUND: usize = 256;
 /// Maximum number of series that are evicted per notification without messages.
 const EVICT_WHEN_IDLE: usize = 4096;
 
-/// Maximum memory that a series takes after it has been emitted, in addition to its memory after
-/// creation, in bytes: in the store, and in the other generation. Measured with counts.
+/// Maximum number of bytes that an emitted series takes in addition to its memory after creation:
+/// in the store, and in the other generation. Measured with counters.
 const EMITTED_SERIES_BYTES: u64 = 128;
 
 /// Protocol of the messages.
@@ -54,9 +54,10 @@ pub struct PointHandler {
     round_counts: RoundCounts,
     tags_text: TagsText,
     idle: Option<Idle>,
-    /// Memory that the series of this period and the last one will take after they are emitted.
+    /// Memory that the series created in this period and the previous one will take after they are
+    /// emitted.
     expected: ExpectedMemory,
-    /// Number of series created in the last period.
+    /// Number of series that were created in the previous period.
     created_before: usize,
 }
 
@@ -97,7 +98,7 @@ impl PointHandler {
         }
     }
 
-    /// Updates the memory that recently created series are expected to take.
+    /// Updates the memory that the recently created series are expected to take.
     fn expect(&mut self) {
         let created = self.shard.created() + self.created_before;
         self.expected.set(created as u64 * EMITTED_SERIES_BYTES);
@@ -240,7 +241,7 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Fields that every event has, or that log events receive from elsewhere.
+/// Names of fields that every event has or that the source sets itself.
 const RESERVED: [&str; 8] =
     ["message", "timestamp", "name", "level", "tags", "host", "meta", "attributes"];
 

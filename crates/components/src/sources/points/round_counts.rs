@@ -5,19 +5,20 @@ use millstream_points::{Fault, Note};
 use millstream_profiler::Entered;
 use std::sync::Arc;
 
-/// Minimum time in nanoseconds between two log lines about rejected points with the same reason. It
-/// is measured on the wall clock, whose steps in either direction allow the next line.
+/// Minimum time in nanoseconds between two log lines about rejected points with the same reason.
+/// The wall clock measures this time. If the clock is set forward or back, the next line may be
+/// logged earlier.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Maximum bytes of a rejected line that are logged.
 const LOGGED_BYTES_MAX: usize = 100;
 
-/// The counts of one round of receives.
+/// The counts of one round, which is a set of messages that were received together.
 #[derive(Default)]
 pub struct RoundCounts {
     source: String,
     counters: Arc<Counters>,
-    /// Number of points, events and service checks.
+    /// Number of points, events and service checks, including rejected ones.
     pub points: u64,
     /// Number of events and service checks that were dropped because the queue was full.
     pub log_events_lost: u64,
@@ -27,7 +28,7 @@ pub struct RoundCounts {
     has_some: bool,
     /// Errors of the round to log.
     logged: Vec<(Fault, String)>,
-    /// By error: arrival time of the last message that was logged.
+    /// By error: arrival time of the last logged message.
     logged_at: [Option<u64>; Fault::ALL.len()],
     arrived: u64,
 }

@@ -2,7 +2,7 @@
 
 use millstream_receiver::{Address, Bound};
 
-/// Queue length in datagrams below which a Unix socket is reported.
+/// Queue length in datagrams below which the source warns about a Unix socket.
 const QUEUE_DATAGRAMS: u32 = 512;
 
 /// Logs that a socket is open. Warns if its receive buffer or queue is small.

@@ -111,7 +111,7 @@ impl SwapSlot {
         !self.state.lock().log_events.is_empty()
     }
 
-    /// Receiver: queues an event or service check. Returns false if the queue is full.
+    /// Receiver: queues an event or service check. Returns `false` if the queue is full.
     pub fn log_event(&self, log_event: LogEvent) -> bool {
         let mut state = self.state.lock();
         let is_first = state.log_events.is_empty();

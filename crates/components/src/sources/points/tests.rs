@@ -1,4 +1,4 @@
-//! Tests of a point source with a real socket, and a clock that the test controls.
+//! Tests of a point source with a real socket and a clock that the test controls.
 
 use crate::codec::metric_view::MetricView;
 use crate::component::{Component, SourceComponent};
@@ -83,7 +83,7 @@ impl Bench {
         }
     }
 
-    /// Ends a period, and waits until the receiver has removed idle series.
+    /// Ends a period, emits it, and waits until the receiver has removed idle series.
     fn flush_period(&mut self) -> BTreeMap<String, String> {
         self.rig.advance(10 * S);
         let all = self.flush();
@@ -154,7 +154,7 @@ fn an_undelivered_period_extends_the_next() {
     bench.send(&["a:1|c"], 1);
     bench.rig.advance(10 * S);
     bench.rig.ready = SinkSet::EMPTY;
-    // The sink is not ready, so the period waits, and new points are still received.
+    // While the sink is not ready, the period is not emitted, but new points are still received.
     bench.wait_for_backpressure();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
@@ -163,7 +163,7 @@ fn an_undelivered_period_extends_the_next() {
     bench.rig.advance(13 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
     bench.rig.ready = bench.rig.all();
-    // The waiting period, and one long period for the time since then.
+    // The delayed period, and one long period for the time since then.
     assert_eq!(bench.flush(), texts(&[("a {} 1", "10"), ("a {} 2", "25")]));
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
 }
@@ -412,7 +412,7 @@ fn a_distribution_can_be_one_event_with_all_values() {
     assert_eq!(bench.flush(), texts(&[]), "without points there is none");
 }
 
-/// With a value in every bucket, the event exceeds a normal block.
+/// With a value in every bucket, the event is larger than a normal block.
 #[test]
 fn the_largest_distribution_is_emitted_whole() {
     let mut bench = Bench::new(",\"distributions\":\"sketch\"");

@@ -24,23 +24,23 @@ use std::time::Duration;
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
 /// Stops the thread of a source that a reload removed. Returns the number of bytes that the thread
-/// has read and that are therefore lost. Called when the agent stops; until then, another reload
-/// may add a source that continues to read.
+/// has read and that are therefore lost. Called at shutdown; until then, another reload may add a
+/// source that continues to read.
 pub fn abandon() -> u64 {
     let rest = Reader::left().into_iter().flat_map(Reader::into_rest);
     rest.map(|chunk| chunk.len() as u64).sum()
 }
 
-/// The state of the source.
+/// A running `stdin` source.
 struct Stdin {
     /// The reader, which is set at the first poll. Until then, the predecessor may own it.
     reader: Option<Reader>,
     origin: OriginId,
     lines: StreamLines,
     sinks: SinkSet,
-    /// Whether the agent is stopping.
+    /// Whether the agent is shutting down.
     is_stopping: bool,
-    /// Data that could not be emitted before the agent stopped.
+    /// Unfinished acknowledgement of the data that could not be emitted before the shutdown.
     lost: Option<Ack>,
     line_max: usize,
     ledger: Arc<Ledger>,
@@ -118,7 +118,8 @@ impl Source for Stdin {
         self.lines.batch(cx)
     }
 
-    /// Leaves the reader to the successor after a reload.
+    /// At shutdown, stops the reader. Before a reload, keeps the reader, which `drop` then leaves
+    /// to the successor.
     fn close(&mut self, for_good: bool) -> bool {
         self.is_stopping = for_good;
         let reader = self.reader.as_ref().filter(|_| for_good);

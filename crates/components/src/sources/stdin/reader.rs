@@ -19,17 +19,17 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Number of chunks that are buffered between the thread and the source.
 const CHUNKS_MAX: usize = 4;
 
-/// Maximum time for the thread to exit. It may be blocked by another process that reads the same
-/// pipe.
+/// Maximum time to wait for another chunk from a thread that must exit. The thread may be blocked,
+/// because another process reads from the same pipe.
 const END_TIME: Duration = Duration::from_millis(200);
 
-/// The reader while no source owns it.
+/// The reader, while no source owns it.
 static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
 
 /// The receiving end of the thread's chunks.
 pub struct Reader {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// Bytes that the previous source received but did not use.
+    /// Bytes that the previous source received but did not emit.
     rest: Option<Vec<u8>>,
     wake: Arc<Mutex<Wake>>,
     /// Descriptor that is readable when the thread must exit.
@@ -88,7 +88,8 @@ impl Reader {
         self.rest.into_iter().chain(read.flatten())
     }
 
-    /// Returns the next chunk, if any.
+    /// Returns the next chunk or read error. Returns [`TryRecvError`] if there is no chunk yet or
+    /// the thread has exited.
     pub fn next(&mut self) -> Result<io::Result<Vec<u8>>, TryRecvError> {
         self.rest.take().map_or_else(|| self.chunks.try_recv(), |rest| Ok(Ok(rest)))
     }
@@ -108,7 +109,8 @@ fn read_chunks(
                 chunk.truncate(n);
                 Ok(chunk)
             }
-            // Another process has made the input non-blocking, and has read the data first.
+            // Another process has made the input non-blocking, and has read the data before this
+            // thread.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => Err(error),

@@ -18,7 +18,7 @@ pub struct StreamLines {
     used: usize,
     /// Stream offset of the first byte that is not consumed.
     offset: u64,
-    /// Whether the next line needs a separate block.
+    /// Whether the next line does not fit into a normal block, and needs a larger one.
     large: bool,
     /// Whether the rest of a truncated or dropped line is being skipped.
     skipping: bool,
@@ -71,8 +71,7 @@ impl StreamLines {
         self.chunks.iter().map(Vec::len).sum::<usize>() - self.used
     }
 
-    /// Builds the next batch when a line is complete, every sink is ready, and a block is
-    /// available.
+    /// Builds the next batch if a line is complete, every sink is ready, and a block is available.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -138,8 +137,8 @@ impl StreamLines {
         builder
     }
 
-    /// Handles a line that exceeds the limit: emits or drops its beginning before its end arrives.
-    /// Returns the rows and the number of bytes that they take.
+    /// Handles a line that exceeds the limit, before the end of the line arrives: emits or drops
+    /// the beginning. Returns the rows and the number of bytes that were consumed.
     fn long_line(&mut self, text: &[u8], cx: &SourceCx<'_>) -> (BatchBuilder, usize) {
         let mut builder = BatchBuilder::default();
         let mut bytes = text.len();

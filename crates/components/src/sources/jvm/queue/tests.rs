@@ -4,10 +4,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Time limit for an action that should happen immediately on a thread.
+/// Time limit for actions that should happen immediately on another thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time for which a thread that should wait is watched.
+/// Time after which a thread that has made no progress is considered to be waiting.
 const WATCH: Duration = Duration::from_millis(50);
 
 /// Returns a chunk of events with strings of these lengths.
@@ -29,7 +29,7 @@ fn deliver(queue: &Queue, chunk: Chunk) -> bool {
     taken.recv().unwrap()
 }
 
-/// Delivers chunks on another thread. The receiver receives each result.
+/// Delivers chunks on another thread. The returned receiver yields the result for each chunk.
 fn delivering(queue: &Arc<Queue>, chunks: Vec<Chunk>) -> std::sync::mpsc::Receiver<bool> {
     let (results, received) = channel();
     let queue = Arc::clone(queue);

@@ -1,4 +1,4 @@
-//! Partitions that the group assigns.
+//! Handles partitions that the group assigns.
 
 use super::super::config::Start;
 use super::super::partition::{KnownOffsets, Memory, Partition, Phase, Starts, State, origin_id};
@@ -21,7 +21,8 @@ impl Member {
         for (known, _) in known.iter_mut().zip(partitions).filter(|(_, at)| self.is_recreated(at)) {
             known.group = None;
         }
-        // Hold the lock until the partitions are listed, because a reload must not miss one.
+        // Hold the lock until the partitions are listed, so that a reload does not miss any of
+        // them.
         let shared = self.shared.clone();
         let mut assigned = shared.assigned.lock();
         for (known, id) in known.iter_mut().zip(&ids) {
@@ -37,12 +38,12 @@ impl Member {
             assigned.partitions.push(self.open(at, id, &known, starts));
         }
         drop(assigned);
-        // An eager assignment replaces the previous one.
+        // An eager assignment replaces the previous one, so it must contain all partitions.
         let is_new =
             |at: &TopicPartition| !self.consumer.is_cooperative() || partitions.contains(at);
         let to = self.owned.iter().filter(|(at, _)| is_new(at));
         let to: Vec<_> = to.map(|(at, owned)| (at.clone(), owned.position)).collect();
-        // If the group has changed meanwhile, it revokes the partitions next.
+        // If this fails because the group has changed, the group revokes the partitions next.
         self.consumer.assign(&to).unwrap_or_else(|error| self.shared.report(&error));
         self.recreated.retain(|topic| partitions.iter().all(|at| at.topic != *topic));
         Ok(())
@@ -91,8 +92,7 @@ impl Member {
         let mut topics: Vec<Arc<str>> = partitions.iter().map(|at| at.topic.clone()).collect();
         topics.sort_unstable();
         topics.dedup();
-        // The ids are requested at each assignment, because a topic of this name may be a new
-        // topic.
+        // Request the ids for each assignment, because a recreated topic has a new id.
         let states = if topics.is_empty() {
             Vec::new()
         } else {
@@ -105,7 +105,7 @@ impl Member {
         Ok(partitions.iter().map(id).collect())
     }
 
-    /// Returns the state of partitions according to the brokers and the store.
+    /// Returns the known offsets of partitions, from the brokers and the store.
     fn known(
         &self,
         partitions: &[TopicPartition],
@@ -146,7 +146,8 @@ impl Member {
         Ok((0..partitions.len()).map(known).collect())
     }
 
-    /// Saves durably where reading begins, before the first record is sent.
+    /// Saves the position where reading of each new partition begins before its first record is
+    /// sent. Removes checkpoints that are void.
     fn keep(
         &self,
         ids: &[OriginId],

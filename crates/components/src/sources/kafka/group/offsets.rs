@@ -1,4 +1,4 @@
-//! Commits of offsets to Kafka.
+//! Commits offsets to Kafka.
 
 use super::super::partition::Memory;
 use super::{AssignedPartition, Member};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub struct Offsets {
     interval: Duration,
     due_at: Instant,
-    /// By partition: the offset where reading began, and the group's offset.
+    /// By partition: the offset where reading began, and the offset that the group has committed.
     committed: HashMap<TopicPartition, (u64, Option<u64>)>,
     /// Offsets of the commit in flight.
     asked: Vec<(TopicPartition, u64)>,
@@ -25,7 +25,8 @@ impl Offsets {
         Offsets { interval, due_at: now + interval, committed, asked, has_failed: false }
     }
 
-    /// Records the group's offset of an assigned partition, which is read starting at `start`.
+    /// Adds an assigned partition, which is read starting at `start`, with the offset that the
+    /// group has committed.
     pub fn begin(&mut self, at: &TopicPartition, group: Option<u64>, start: u64) {
         self.committed.insert(at.clone(), (start, group));
     }
@@ -35,7 +36,7 @@ impl Offsets {
         self.committed.remove(at);
     }
 
-    /// Returns the group's offset of a partition.
+    /// Returns the offset that the group has committed for a partition.
     pub fn group(&self, at: &TopicPartition) -> Option<u64> {
         self.committed.get(at).and_then(|(_, group)| *group)
     }
@@ -75,8 +76,8 @@ impl Member {
         }
     }
 
-    /// Returns the offset before which a crash repeats no record: the sinks' smallest durable
-    /// offset.
+    /// Returns the smallest offset that all sinks have settled durably, so that no earlier record
+    /// is repeated after a crash; `None` if this offset is not known.
     pub(super) fn durable(&self, at: &TopicPartition) -> Option<u64> {
         let owned = self.owned.get(at)?;
         let open = &self.shared.open;
@@ -107,7 +108,8 @@ impl Member {
                 self.offsets.has_failed = false;
                 asked.iter().for_each(|(at, offset)| self.note_committed(at, *offset));
             }
-            // The group is rebalancing. The next commit uses the new generation.
+            // The commit failed because the group is rebalancing. The next commit uses the new
+            // generation.
             Err(error) if is_transient(error.code) => log::debug!("commit: {}", error.message),
             Err(error) => self.commit_failed(&error),
         }
@@ -124,7 +126,8 @@ impl Member {
         self.shared.open.store.note(owned.partition.origin.id, memory.to_bytes());
     }
 
-    /// Saves the group's offsets, because no commit of checkpoints follows.
+    /// Saves the committed offsets in the store. At shutdown, no later save of the checkpoints
+    /// includes them.
     pub(super) fn keep_committed(&self) {
         let descriptor = |(at, owned): (&TopicPartition, &AssignedPartition)| {
             let (start, committed) = *self.offsets.committed.get(at)?;

@@ -1,4 +1,4 @@
-//! Topics that are deleted and recreated while they are read.
+//! Detects topics that are deleted and recreated while they are being read.
 //!
 //! The new topic has the same name as the old one, and eventually reaches the same offsets. The
 //! client would continue at its old position, and so skip earlier records.
@@ -9,15 +9,15 @@ use millstream_kafka::{ClientError, Place, TopicPartition, TopicState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval at which the ids of the topics are compared.
+/// Interval at which the topic ids are compared.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// Maximum time of the request for the ids. Records wait meanwhile.
+/// Maximum time for the request of the topic ids. No records are fetched during the request.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Member {
-    /// Rereads recreated topics from the position where a new partition starts. Also detects the
-    /// end of an error when no records arrive.
+    /// Starts reading recreated topics at `read_from`. Also checks whether a reported error has
+    /// ended, because no records may arrive that would show this.
     pub(super) fn check_topics(&mut self, now: Instant) {
         let is_settled = self.pending.is_empty() && self.revoking.is_none();
         let is_failing = self.shared.is_failing();
@@ -37,7 +37,7 @@ impl Member {
             }
             return;
         }
-        // A topic without a response is being deleted, or its broker is unreachable.
+        // Without a response, a topic may be in deletion, or its broker is unreachable.
         let Ok(states) = self.consumer.describe(&topics, TIMEOUT) else { return };
         if is_failing {
             self.answered(states.iter().all(|state| state.exists));
@@ -56,8 +56,8 @@ impl Member {
         }
     }
 
-    /// Ends an error when all brokers respond again, including the leaders of the partitions. An
-    /// error about a topic also requires that all topics exist.
+    /// Ends a reported error after the brokers have responded, if the partition leaders also
+    /// respond. An error about a topic also requires that all topics exist.
     fn answered(&self, all_exist: bool) {
         let owned: Vec<TopicPartition> = self.owned.keys().cloned().collect();
         let are_led = owned.is_empty() || self.consumer.find(&owned, Place::End, TIMEOUT).is_ok();
@@ -67,7 +67,8 @@ impl Member {
         });
     }
 
-    /// Opens the partitions of a recreated topic. The group's offsets belong to the previous topic.
+    /// Closes the partitions of a recreated topic, and queues their assignment. The group's
+    /// committed offsets are ignored, because they belong to the previous topic.
     fn begin_again(&mut self, topic: &Arc<str>) -> Result<(), ClientError> {
         let is_of = |at: &&TopicPartition| at.topic == *topic;
         let partitions: Vec<TopicPartition> = self.owned.keys().filter(is_of).cloned().collect();
@@ -82,7 +83,7 @@ impl Member {
             self.consumer.unassign(&partitions)?;
         }
         self.disown(&partitions);
-        // The event is handled like an assignment by the group, which is retried after a failure.
+        // Handle this like an assignment by the group, which is retried after a failure.
         self.wait_for_answer(millstream_kafka::Event::Assign(partitions));
         Ok(())
     }

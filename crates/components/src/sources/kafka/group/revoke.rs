@@ -1,4 +1,4 @@
-//! Partitions that the group revokes.
+//! Handles partitions that the group revokes.
 
 use super::super::partition::{Partition, Phase};
 use super::Member;
@@ -8,10 +8,10 @@ use millstream_recorder::recorder::Timer;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A revocation that waits until its partitions are drained.
+/// A revocation in progress, which waits until its partitions are drained.
 pub struct Revoking {
     partitions: Vec<TopicPartition>,
-    /// Timer since the revocation.
+    /// Timer that started when the revocation arrived.
     begun: Timer,
     deadline: Instant,
     /// Whether the last commit was started.
@@ -19,8 +19,8 @@ pub struct Revoking {
 }
 
 impl Member {
-    /// Starts to drain partitions. Partitions that another member may already own are given up
-    /// immediately.
+    /// Starts to drain partitions. If the assignment was lost, gives the partitions up immediately,
+    /// because another member may already own them.
     pub(super) fn revoke(
         &mut self,
         partitions: Vec<TopicPartition>,
@@ -45,8 +45,8 @@ impl Member {
         self.advance_revoke(now);
     }
 
-    /// Continues a revocation: commits the offsets of drained partitions, then completes the
-    /// revocation.
+    /// Continues the revocation: once all partitions are drained or the deadline has passed,
+    /// commits their offsets, and then gives the partitions up.
     pub(super) fn advance_revoke(&mut self, now: Instant) {
         let Some(Revoking { partitions, begun, deadline, is_committing }) = &mut self.revoking
         else {
@@ -64,7 +64,8 @@ impl Member {
             }
         } else if is_late || !self.offsets.is_waiting() {
             let (partitions, begun) = (partitions.clone(), *begun);
-            // The commit may have failed, for example because its generation has just ended.
+            // If the commit failed, for example because its generation has just ended, commit
+            // again.
             if !is_late && partitions.iter().any(|at| self.has_to_commit(at)) {
                 return self.commit_settled();
             }
@@ -73,7 +74,8 @@ impl Member {
         }
     }
 
-    /// Returns whether all issued records of a partition are settled, and no more will be issued.
+    /// Returns whether all issued records of a partition are settled durably and no commit is in
+    /// flight.
     fn is_drained(&self, at: &TopicPartition) -> bool {
         let Some(owned) = self.owned.get(at) else { return true };
         let id = owned.partition.origin.id;
@@ -95,7 +97,7 @@ impl Member {
         (self.shared.open.wake)();
     }
 
-    /// Removes partitions that the member no longer reads.
+    /// Closes partitions that the member no longer owns.
     pub(super) fn disown(&mut self, partitions: &[TopicPartition]) {
         let gone = self.partitions(partitions);
         self.shared.remove(&gone);

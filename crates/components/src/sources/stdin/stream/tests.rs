@@ -1,4 +1,4 @@
-//! Streams in chunks of any size, compared with splitting the whole content at once.
+//! Tests of streams in chunks of any size, compared with splitting the whole content at once.
 
 use super::*;
 use millstream_model::{Batch, OriginId, SinkIndex, Source};
@@ -101,8 +101,8 @@ const CASES: TestSize = TestSize { gate: 128, long: 2500 };
 proptest! {
     #![proptest_config(property(CASES))]
 
-    /// For any chunks and poll times, every line is emitted once, in order, with the correct
-    /// offset. At the end, all data is settled and all memory is returned.
+    /// For any chunks and any times of the polls, every line is emitted once, in order, with the
+    /// correct offset. At the end, all data is settled and all memory is returned.
     #[test]
     fn chunks_are_split_like_their_whole_content(
         content in content(),
