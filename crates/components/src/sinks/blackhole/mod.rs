@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The state of the sink.
+/// A `blackhole` sink. It creates encoders that only count, and lanes that discard the payloads.
 struct Blackhole {
     reporter: Option<Arc<Reporter>>,
 }
@@ -89,7 +89,7 @@ impl Reporter {
         self.changed.notify_all();
     }
 
-    /// Prints the total, and waits until it is printed.
+    /// Prints the total. Waits for at most one second until it is printed.
     fn finish(&self) {
         let mut state = self.state.lock();
         state.finishing = true;
@@ -98,7 +98,8 @@ impl Reporter {
     }
 }
 
-/// Prints the rate of the events and bytes within `time`, and the total so far.
+/// Prints the rate of these events and bytes, which were counted within `time`, and the total so
+/// far.
 fn print(events: u64, bytes: u64, time: Duration, total: &millstream_model::CountersSnapshot) {
     use std::io::Write;
     let seconds = time.as_secs_f64().max(1e-9);

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
 use std::io::{self, Write};
 
-/// The state of the sink.
+/// A `console` sink. It creates encoders, and lanes that write to standard output or standard
+/// error.
 struct Console {
     encoding: Encoding,
     target: config::Target,
@@ -35,8 +36,8 @@ impl Sink for Console {
 
 struct ConsoleLane {
     target: config::Target,
-    /// Number of bytes in the current payload that were written before a failure and must not be
-    /// repeated.
+    /// Number of bytes of the current payload that were written before a failure, and that a retry
+    /// must not repeat.
     written: u64,
 }
 
@@ -60,7 +61,8 @@ impl Lane for ConsoleLane {
     }
 }
 
-/// Classifies a write error: a closed pipe stays closed, any other error may be transient.
+/// Classifies a write error. A closed pipe stays closed, so the payload is rejected. Any other
+/// error may be transient, so the write is retried.
 fn failed(error: &io::Error) -> DeliverError {
     match error.kind() {
         io::ErrorKind::BrokenPipe => {

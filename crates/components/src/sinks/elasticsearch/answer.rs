@@ -201,7 +201,8 @@ impl Splitter {
         }
     }
 
-    /// Returns whether a byte that led to the current depth closes an element of the array.
+    /// Returns whether `byte`, after which the depth is `self.depth`, closes an element of the
+    /// `items` array.
     fn ends_item(&self, byte: u8) -> bool {
         self.in_items && self.depth == 2 && matches!(byte, b'}' | b']')
     }
@@ -268,7 +269,8 @@ impl Answer for BulkAnswer {
     }
 }
 
-/// Decodes an object. serde_json does not check the characters of strings that are skipped.
+/// Decodes an object. Checks the UTF-8 first, because serde_json does not check strings that it
+/// skips.
 fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let object = serde_json::from_str(text).map_err(|error| error.to_string())?;

@@ -39,7 +39,7 @@ pub fn judge_answer<'a>(
     answer.judge(true).map_err(|unusable| unusable.text)
 }
 
-/// The state of the sink.
+/// An `elasticsearch` sink. It creates encoders, and lanes that send bulk requests.
 struct ElasticsearchSink {
     settings: Arc<Settings>,
     action: Arc<Action>,
@@ -57,7 +57,7 @@ impl Sink for ElasticsearchSink {
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        // The size of the documents, then the size with the actions.
+        // The documents are encoded first, and then copied into the lines that contain the actions.
         let documents = self.encoding.payload_bytes_max(block_bytes, rows);
         2 * documents + rows.min(BATCH_ROWS_MAX as u64) * ACTION_BYTES
     }

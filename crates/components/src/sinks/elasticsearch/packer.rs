@@ -110,7 +110,7 @@ impl BulkPacker for DocumentPacker {
 }
 
 impl Piece {
-    /// Returns the events at these ascending positions as views.
+    /// Returns views of the events at these ascending positions.
     fn select(&self, positions: &[u32]) -> Vec<Bytes> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let (mut wanted, mut begin) = (positions.iter().peekable(), 0);
@@ -129,7 +129,7 @@ impl Piece {
         self.views(&ranges)
     }
 
-    /// Returns ascending ranges of the content.
+    /// Returns views of these ascending ranges of the content.
     fn views(&self, ranges: &[Range<u64>]) -> Vec<Bytes> {
         let (mut views, mut ranges, mut before) = (Vec::new(), ranges.iter().peekable(), 0);
         for part in &self.0 {
@@ -148,8 +148,8 @@ impl Piece {
     }
 }
 
-/// Iterates over the lengths of the events. The iterator is lazy, so that each cut of a payload
-/// scans only the events it takes.
+/// Iterates over the lengths of the events. The iterator is lazy, so that cutting a payload scans
+/// only the events in the first piece.
 fn lengths(parts: &[Bytes]) -> impl Iterator<Item = u64> {
     let (mut is_action, mut begin, mut before) = (true, 0, 0);
     let ends = parts.iter().flat_map(move |part| {

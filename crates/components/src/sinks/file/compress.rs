@@ -15,7 +15,7 @@ use zstd::zstd_safe::CParameter;
 /// same time.
 const ZSTD_WINDOW_LOG: u32 = 19;
 
-/// Lowest level whose default tables in zstd are larger than the window can use.
+/// Lowest level at which zstd's default tables are larger than the window can use.
 const ZSTD_LARGE_TABLES_FROM: u32 = 9;
 
 /// Base-2 logarithm of the table size, in 4-byte entries.
@@ -122,9 +122,9 @@ impl Compressor {
         self.member.is_some()
     }
 
-    /// Discards the member in progress, whose beginning is lost, and its unwritten bytes. The
-    /// compressor then recompresses the current delivery. `is_empty` says whether the file is now
-    /// empty.
+    /// After another program has truncated the file, discards the member in progress, whose
+    /// beginning is lost, and its unwritten bytes. The compressor then recompresses the current
+    /// delivery. `is_empty` says whether the file is now empty.
     pub fn reset(&mut self, is_empty: bool) {
         (self.member, self.is_compressed) = (None, false);
         self.out.clear();

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Number of names to try before giving up.
+/// Exclusive upper bound of the numbers that are tried to find an unused name.
 const NAMES_MAX: u32 = 1000;
 
 /// Maximum slices of one `writev` (Linux allows 1,024).
@@ -18,14 +18,14 @@ const SLICES_MAX: usize = 256;
 pub struct Appended {
     /// The file, open to append and to read.
     pub file: RecordedFile,
-    /// File length according to the writes by this process.
+    /// Length that the file has according to the writes of this process.
     pub length: u64,
     /// Length to truncate to, if an earlier truncation failed.
     pending_truncation: Option<u64>,
 }
 
 impl Appended {
-    /// Wraps a file of which the first `length` bytes are accounted for.
+    /// Wraps a file whose first `length` bytes are accounted for.
     pub fn new(file: RecordedFile, length: u64) -> Appended {
         Appended { file, length, pending_truncation: None }
     }
@@ -42,7 +42,7 @@ impl Appended {
         if size >= self.length {
             return Ok(None);
         }
-        // The bytes that had to be truncated are gone as well.
+        // The truncation also removed the bytes that were still to be truncated.
         (self.length, self.pending_truncation) = (size, None);
         Ok(Some(size))
     }

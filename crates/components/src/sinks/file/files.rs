@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Number of files in the kept state, in excess of the open files, above which a sync is requested
-/// to shrink the state.
+/// Number of files in the kept state, beyond the maximum number of open files, above which a sync
+/// is requested to shrink the state.
 const KEPT_FILES_MAX: usize = 1000;
 
 /// Maximum number of compressed members in progress, if memory allows.
@@ -51,13 +51,14 @@ pub struct Files {
     keep: Keep,
     counters: Arc<Counters>,
     open: HashMap<Arc<str>, Writer>,
-    /// The kept state of the files written to since the last sync.
+    /// The state to keep for the open files, and for the files that were closed since the last
+    /// sync.
     known: SyncedFiles,
     /// Whether `known` is stored durably.
     is_kept: bool,
-    /// Files from before a restart that are not truncated yet.
+    /// Files from before a restart whose unsettled data is not truncated yet.
     torn: BTreeMap<Arc<str>, Synced>,
-    /// Number of routes in the current payload that are written.
+    /// Number of routes of the current payload that are already written.
     done: usize,
     rotate_from: Instant,
     needs_sync: bool,
@@ -99,7 +100,7 @@ impl Files {
     /// skips the parts that were already appended.
     pub fn deliver(&mut self, parts: &[Bytes], routes: &[Route]) -> io::Result<()> {
         if self.done == 0 {
-            // Stores the state once for all routes.
+            // Open all files first, so that the state is stored once for all routes.
             routes.iter().try_for_each(|route| self.ensure_open(&route.name))?;
             if self.rotate(routes)? {
                 routes.iter().try_for_each(|route| self.ensure_open(&route.name))?;
@@ -131,7 +132,7 @@ impl Files {
         Ok(())
     }
 
-    /// Ensures that the file of this path is open and known.
+    /// Ensures that the file at this path is open and that `known` contains it.
     fn ensure_open(&mut self, path: &Arc<str>) -> io::Result<()> {
         if let Some(writer) = self.open.get_mut(path) {
             if writer.is_in_place().map_err(|error| at(path, error))? {
@@ -140,8 +141,8 @@ impl Files {
             if writer.is_deleted() {
                 self.open.remove(path);
             }
-            // All written data is durable. If the path refers to this file again, nothing is
-            // truncated.
+            // Make the file's data durable first, so that nothing is truncated if the path refers
+            // to this file again.
             self.sync_and_close(path)?;
         }
         while self.open.len() >= self.settings.open_files_max {
@@ -203,7 +204,7 @@ impl Files {
     }
 
     /// Renames files that are due for rotation if all their events are settled, because a rotated
-    /// file is never modified again. Returns whether any files were due.
+    /// file is never modified again. Returns whether there were such files.
     fn rotate(&mut self, routes: &[Route]) -> io::Result<bool> {
         let is_settled = |path: &Arc<str>| {
             let writer = self.open.get(path);
@@ -250,7 +251,7 @@ impl Files {
         self.needs_sync
     }
 
-    /// Closes idle files.
+    /// Closes idle files that have no unsynced data.
     pub fn close_idle(&mut self) {
         let idle = self.settings.idle_timeout;
         self.open.retain(|_, writer| writer.dirty || writer.used.elapsed() < idle);

@@ -30,7 +30,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The state of the sink.
+/// A `file` sink. It creates encoders, and lanes that append to files.
 struct FileSink {
     path: Template,
     encoding: Encoding,
@@ -46,9 +46,9 @@ impl Sink for FileSink {
         }
     }
 
-    /// Returns the same format for all configurations. A payload goes to the files that it was
-    /// encoded for, even if the path has changed. The configuration only affects how a file is
-    /// written, and whether its path may contain links, which depends on who chose its values.
+    /// Returns a format that does not depend on the path: a payload goes to the files for which it
+    /// was encoded, even if the path has changed since then. The format names the compression, and
+    /// says whether the path may contain links, which depends on who chose its values.
     fn payload_format(&self) -> String {
         let compression = self.settings.compression.0.name();
         let links = if self.settings.follow_links { "" } else { " without links" };

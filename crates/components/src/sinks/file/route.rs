@@ -39,8 +39,8 @@ impl Routes {
     ///
     /// A path must be one that some template can render. It may not match the current template,
     /// because the template may have changed, and a payload goes to the files that it was encoded
-    /// for. Values could not escape the folder of the template at that time, and a process that can
-    /// change these bytes can change the agent's folder anyway.
+    /// for. The values could not escape the folder of the template for which they were encoded. A
+    /// process that can change these bytes can change the agent's folder anyway.
     pub fn read(bytes: &[u8], parts: usize) -> Result<Routes, RoutingError> {
         let invalid = RoutingError("it is not a list of paths");
         let mut reader = Reader::new(bytes);
@@ -64,7 +64,7 @@ impl Route {
     }
 }
 
-/// Returns whether a template may render this path.
+/// Returns whether some template can render this path.
 fn is_path(path: &str) -> bool {
     !path.is_empty() && !path.ends_with('/') && !path.contains('\0')
 }
@@ -121,7 +121,7 @@ impl RoutingEncoder {
         }
     }
 
-    /// Determines the name of every selected row.
+    /// Determines the name of the file for every selected row.
     fn assign(&mut self, batch: &Batch, counters: &Counters) {
         self.names.clear();
         self.by_name.clear();

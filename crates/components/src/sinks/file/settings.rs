@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub compression: (Compression, u32),
-    /// Maximum compressed members in progress.
+    /// Maximum number of compressed members in progress.
     pub members_max: u64,
     /// Whether the last component of a path may be a symbolic link.
     pub follow_links: bool,

@@ -35,12 +35,12 @@ impl Synced {
         Ok(Synced { device: stat.st_dev, inode: stat.st_ino, length, tail_hash })
     }
 
-    /// Returns whether this is the synced file.
+    /// Returns whether `stat` is the status of the synced file.
     fn is_of(&self, stat: &Stat) -> bool {
         (self.device, self.inode) == (stat.st_dev, stat.st_ino)
     }
 
-    /// Returns whether both describe the same file.
+    /// Returns whether `self` and `other` describe the same file.
     pub fn is_same_file(&self, other: &Synced) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -79,8 +79,8 @@ impl Synced {
 #[derive(Default)]
 pub struct SyncedFiles {
     paths: BTreeMap<Arc<str>, Synced>,
-    /// Device, inode and path of each file. A payload may bring one path per event, so a path is
-    /// compared only with the other paths of the same file.
+    /// Device, inode and path of each file, so that a path is compared only with the other paths of
+    /// the same file. A payload can contain a different path for each event.
     names: BTreeSet<(u64, u64, Arc<str>)>,
 }
 
@@ -128,7 +128,7 @@ impl SyncedFiles {
     }
 }
 
-/// Renames a file that another program left incomplete, without changing it.
+/// Renames a file whose end was not written by the agent, without changing the file.
 fn set_aside(path: &Path) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let seconds = now_ns() / 1_000_000_000;
@@ -194,7 +194,7 @@ pub fn empty(compression: Compression) -> &'static [u8] {
     if compression == Compression::None { b"" } else { compression.end() }
 }
 
-/// Returns whether the file is empty or ends in the end mark.
+/// Returns whether the file is empty or ends with the end mark.
 fn is_whole(file: &RecordedFile, stat: &Stat, compression: Compression) -> io::Result<bool> {
     let (size, end) = (stat.st_size as u64, compression.end());
     let mut last = vec![0; end.len()];
@@ -243,10 +243,10 @@ mod tests {
         assert_eq!((known.count(), known.names.len()), (3, 3));
     }
 
-    /// A payload may bring one path per event.
+    /// A payload can contain a different path for each event.
     #[test]
     fn adding_a_file_takes_constant_time() {
-        // Measure CPU time, because other processes may take the rest of the time.
+        // Measure CPU time, because other processes may use the CPU in the meantime.
         let cpu_time = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -68,8 +68,9 @@ impl Writer {
         self.compressor.has_member()
     }
 
-    /// Returns whether the path still refers to this file. If the file was renamed or deleted, its
-    /// readers would miss later writes. Partly written parts are completed in the same file.
+    /// Returns whether the next write may go to this file: the path still refers to it, or the rest
+    /// of a partial write must be appended to the renamed file. Readers of a renamed or deleted
+    /// file would miss other writes.
     pub fn is_in_place(&self) -> io::Result<bool> {
         let ours = self.file.stat()?;
         let is_there = |there: Stat| (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
@@ -96,12 +97,12 @@ impl Writer {
         self.write_out(Compressor::end)
     }
 
-    /// Performs every write. It first detects a truncation by other programs, so that no write
-    /// continues a member whose beginning is gone.
+    /// Appends the bytes that `fill` adds to the compressor. Detects a truncation by another
+    /// program first, so that no write continues a member whose beginning is gone.
     fn write_out(&mut self, fill: impl Fn(&mut Compressor) -> io::Result<()>) -> io::Result<()> {
         self.detect_truncation()?;
         fill(&mut self.compressor)?;
-        // Compression takes time, so check again.
+        // Compression takes time, so the file may have been truncated in the meantime.
         if self.detect_truncation()? {
             fill(&mut self.compressor)?;
         }
@@ -127,7 +128,8 @@ impl Writer {
             sync_folder(&self.path)?;
         }
         let stat = self.file.stat()?;
-        // The file may have been truncated (copytruncate): count only what exists.
+        // Another program may have truncated the file (copytruncate), so count only the bytes that
+        // exist.
         self.file.length = self.file.length.min(stat.st_size as u64);
         self.synced = Synced::new(&self.file.file, &stat, self.file.length)?;
         (self.dirty, self.is_new) = (false, false);

@@ -19,7 +19,7 @@ use millstream_model::{
 use packer::{BodyFormat, HttpPacker, UNIT_BYTES, Units};
 use std::sync::Arc;
 
-/// The state of the sink.
+/// An `http` sink. It creates encoders, and lanes that send requests in order.
 struct HttpSink {
     settings: Arc<Settings>,
     format: BodyFormat,
@@ -39,7 +39,8 @@ impl Sink for HttpSink {
 
     /// Returns the codec as the format. The content type of a request applies to all of its events,
     /// and only JSON lines and blocks have recognizable ends, so payloads of different codecs
-    /// cannot be in one request. The framing of a body is not decided before it is packed.
+    /// cannot be in one request. The format does not include the framing, which is applied when a
+    /// body is packed.
     fn payload_format(&self) -> String {
         let content = match self.encoding.codec {
             Codec::Json | Codec::RawJson => "json",
@@ -55,7 +56,8 @@ impl Sink for HttpSink {
         payload: &Payload,
     ) -> Result<Option<Arc<dyn Routing>>, RoutingError> {
         match (bytes.is_empty(), self.encoding.codec.is_json()) {
-            // The metadata only said when to send the payload.
+            // No data for the packer was stored, because the metadata only said when to send the
+            // payload.
             (true, true) => Ok(None),
             (false, false) => Ok(Some(PayloadMetadata::recreated(Units::read(bytes, payload)?))),
             (true, false) => Err(RoutingError("the units are missing")),

@@ -102,7 +102,7 @@ pub struct HttpPacker {
 /// The content of a body.
 struct Piece {
     parts: Vec<Bytes>,
-    /// Bytes and events of each unit; `None` if line feeds separate them.
+    /// Bytes and events of each unit; `None` if each line is a unit of one event.
     units: Option<Vec<(u32, u32)>>,
     /// The events of the piece, by their index in the batch.
     events: Range<u32>,
@@ -228,8 +228,8 @@ impl Piece {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Returns the bytes and events of each unit. If the encoder recorded no units, line feeds
-    /// separate them.
+    /// Returns the bytes and events of each unit. If the encoder recorded no units, each line is a
+    /// unit.
     fn units(&mut self) -> &[(u32, u32)] {
         let parts = &self.parts;
         self.units.get_or_insert_with(|| {
@@ -268,8 +268,8 @@ impl Piece {
         Some((piece(front, first, before), piece(back, second, behind)))
     }
 
-    /// Splits a block into two pieces with half of the metrics each; returns `None` if this is not
-    /// a block, or a block of a single metric.
+    /// Splits a block into two pieces with half of the metrics each. Returns `None` if the piece is
+    /// not a block, or is a block of a single metric.
     fn halves_of_block(&self) -> Option<(Piece, Piece)> {
         let [first, second] = msgpack::split(&self.parts.concat())?;
         let metrics = msgpack::blocks(&first).next()?.ok()?.metrics().len() as u32;
@@ -324,14 +324,14 @@ impl Front {
     }
 }
 
-/// Returns the units that the encoder recorded, from the first one in `payload`.
+/// Returns the units that the encoder recorded, starting at the first unit in `payload`.
 fn known_units(payload: &EncodedPayload) -> Option<&[(u32, u32)]> {
     let known = payload.routing.as_ref()?.as_type::<Units>()?;
     known.units.get(payload.units_before..)
 }
 
-/// Iterates over the lines of these parts as units. The iterator is lazy, so that each cut of a
-/// payload scans only the lines it takes.
+/// Iterates over the lines of these parts as units. The iterator is lazy, so that cutting a payload
+/// scans only the lines in the first piece.
 fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
     parts.iter().flat_map(|part| {
         let mut begin = 0;

@@ -1,4 +1,4 @@
-//! Bodies of batches as an endpoint reads them.
+//! Tests that bodies contain what an endpoint expects.
 
 use super::packer::Framing;
 use super::*;

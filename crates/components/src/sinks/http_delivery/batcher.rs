@@ -8,11 +8,12 @@ use std::future::pending;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Time after the last payload when a stalled batch is due. A batch stalls because the engine may
-/// queue less than a batch for a sink, and counts a whole payload until its last part is delivered.
+/// Time after the last payload at which a stalled batch is due. A batch stalls if the sink's limit
+/// in the engine is smaller than a batch. A payload counts toward this limit until its last part is
+/// delivered.
 const STALLED_FLUSH: Duration = Duration::from_millis(25);
 
-/// Smallest limit after batches were refused for their size, in bytes.
+/// Smallest value in bytes to which refusals for size reduce the limit.
 const LIMIT_MIN: u64 = 64 * 1024;
 
 /// Time after which a reduced limit doubles.
@@ -38,7 +39,8 @@ pub struct Batcher {
     items: VecDeque<Item>,
     bytes: u64,
     events: u64,
-    /// Time when the last payload was added.
+    /// Maximum bytes of a batch. Less than the option after the endpoint has refused larger
+    /// batches. `limited` is the time of the last change.
     last: Option<Instant>,
     /// Maximum bytes of a batch. It is smaller than the option after the endpoint refused larger
     /// batches at `limited`.
@@ -48,7 +50,7 @@ pub struct Batcher {
 
 struct Item {
     payload: EncodedPayload,
-    /// Earliest time to send the batch.
+    /// Earliest time to send the payload; `None` if the payload need not wait.
     hold: Option<Instant>,
     queued_at: Instant,
 }
@@ -160,7 +162,8 @@ impl Batcher {
         batch
     }
 
-    /// Halves the limit after a batch of `bytes` was refused for its size.
+    /// Reduces the limit to half the size of a batch that was refused for its size, but not below
+    /// [`LIMIT_MIN`].
     pub fn shrink(&mut self, bytes: u64, now: Instant) {
         self.limit = self.limit.min(bytes / 2).max(LIMIT_MIN.min(self.options.bytes.0));
         self.limited = Some(now);

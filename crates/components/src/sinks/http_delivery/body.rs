@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Bodies of requests, and their compression.
 
 use bytes::Bytes;
 use millstream_compression::Compressor;

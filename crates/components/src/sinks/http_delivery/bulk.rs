@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Maximum number of unsettled batches per request that may be in flight. The oldest batch may wait
-/// for one event while other events are delivered.
+/// Maximum number of unsettled batches for each request that may be in flight. Several are needed,
+/// because the oldest batch may wait for one event while the events of later batches are delivered.
 const BATCHES_PER_REQUEST: usize = 8;
 
 /// A packer for an endpoint that returns a result for each event.
@@ -138,8 +138,9 @@ impl<P: BulkPacker> BulkLane<P> {
         self.state.pack_task.begin(move |packer| jobs::repair(packer, repair, is_read));
     }
 
-    /// Passes the next batch to the packer, if the batch is due and no other batch waits to be
-    /// sent.
+    /// Passes the next batch to the packer, if the batch is due, no other request waits to be sent,
+    /// and the number of unsettled batches is below its limit. Returns the time when the batch is
+    /// due if it must wait.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
         let batches_max = self.state.settings.request.concurrency * BATCHES_PER_REQUEST;
         let is_busy = self.state.pack_task.idle().is_none() || self.queue.has_ready(now);
@@ -158,7 +159,8 @@ impl<P: BulkPacker> BulkLane<P> {
         None
     }
 
-    /// Sends requests that may be sent now.
+    /// Sends the requests that may be sent now. Returns the time to retry if the rate limit or the
+    /// health of the endpoints prevents this.
     fn send(&mut self, now: Instant) -> Option<Instant> {
         while self.queue.has_ready(now)
             && self.state.dispatcher.in_flight() < self.concurrency.limit()

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest configurable batch, in bytes. The default buffer has room for a quarter of it, so a
-/// larger batch would never fill up.
+/// Largest configurable batch, in bytes. This is four times the largest default buffer. A batch
+/// that exceeds the buffer never fills up.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Longest pause between attempts against an endpoint that rejects every request until an operator
@@ -228,7 +228,7 @@ impl Access<'_> {
         errors
     }
 
-    /// Returns the error in the option `proxy`, or in the variables that name a proxy.
+    /// Returns the error in the `proxy` option, or in the environment variables that name a proxy.
     fn check_proxy(&self, targets: &[Arc<Target>]) -> Option<OptionError> {
         let choice = match ProxyChoice::parse(self.proxy.as_deref()) {
             Ok(choice) => choice,
@@ -253,7 +253,7 @@ impl Access<'_> {
         targets.iter().filter_map(describe).collect()
     }
 
-    /// Parses the option `proxy`. An invalid option, which `check` reports, has no effect.
+    /// Parses the `proxy` option. An invalid option, which `check` reports, has no effect.
     fn proxy_choice(&self) -> ProxyChoice {
         ProxyChoice::parse(self.proxy.as_deref()).unwrap_or_default()
     }

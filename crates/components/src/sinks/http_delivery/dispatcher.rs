@@ -72,7 +72,7 @@ pub struct Attempt {
 }
 
 impl Dispatcher {
-    /// Creates the dispatcher of a lane. Lanes start with different endpoints.
+    /// Creates the dispatcher of a lane. Different lanes begin with different endpoints.
     pub fn new(settings: Arc<Settings>, lane: usize, flights: &Arc<Flights>) -> Dispatcher {
         let count = settings.targets.len();
         flights.register();
@@ -97,7 +97,7 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// Returns the time to retry if the rate limit is reached or no endpoint is healthy.
+    /// Returns the time at which to retry if the rate limit is reached or no endpoint is healthy.
     pub fn send(
         &mut self,
         request: &Request,

@@ -74,7 +74,8 @@ impl Jitter {
         over.mul_f64(part)
     }
 
-    /// Returns the hold of a batch; `None` if the batch contains no metrics with a period.
+    /// Returns the hold of a batch; `None` if the batch contains no metrics with a period, or if
+    /// this host does not delay them.
     ///
     /// A period that ends after the time of the read does not extend the delay.
     pub fn hold(self, batch: &Batch) -> Option<Hold> {

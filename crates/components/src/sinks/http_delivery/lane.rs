@@ -98,7 +98,8 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    /// Passes a refused request to the packer, if it is idle.
+    /// If the packer is idle, passes it the headers of successful responses, and then the refused
+    /// request, if there is one.
     fn repair(&mut self) {
         let Some(packer) = self.state.pack_task.idle() else { return };
         for headers in self.responses.drain(..) {
@@ -246,8 +247,8 @@ impl<P: Packer> RequestLane<P> {
         batch.shares.deliver(&queued.request.events);
     }
 
-    /// Marks the first request as possibly accepted, because a proxy may have sent the response
-    /// after the endpoint accepted the request.
+    /// Marks the first request as possibly accepted. A proxy may have sent the response although
+    /// the endpoint has accepted the request.
     fn mark_in_doubt(&mut self) {
         let first = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()?.front_mut());
         first.into_iter().for_each(|queued| queued.in_doubt = true);

@@ -21,7 +21,7 @@ pub struct LaneState<P, R> {
     /// Sink name.
     pub sink: Arc<str>,
     pub counters: Arc<Counters>,
-    /// Tells whether a component reads refused events.
+    /// The feed of refused events, which tells whether a component reads them.
     pub feed: Arc<Feed>,
     pub batcher: Batcher,
     pub stall: Stall,
@@ -32,7 +32,7 @@ pub struct LaneState<P, R> {
     pub done: Vec<Settled>,
     /// Refused events that the engine has not taken yet.
     pub refused: Vec<Refused>,
-    /// When a refusal was last logged.
+    /// Time when a refusal was last logged.
     warned_at: Option<Instant>,
 }
 

@@ -9,8 +9,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 pub enum Job {
     /// Packs payloads into requests.
     Pack(Vec<EncodedPayload>),
-    /// Splits a refused request. If the flag is true and the request has a single event, returns
-    /// its record.
+    /// Splits a refused request. If the flag is true and the request has a single event, the result
+    /// also contains the event's record.
     Split(Request, Refusal, bool),
     /// Converts a request to another format.
     Convert(Request),

@@ -91,7 +91,7 @@ impl Numbering {
 /// Settles payloads when their last batch ends.
 #[derive(Default)]
 pub struct Settlement {
-    /// Refused events of the oldest unsettled payload that belonged to earlier batches.
+    /// Number of events of the oldest unsettled payload that were refused in earlier batches.
     refused_before: u64,
 }
 

@@ -28,7 +28,7 @@ pub struct KafkaEncoder {
     blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,
-    /// Name of the header that carries the record id.
+    /// Name of the header that carries the event id.
     id_header: Option<Arc<CStr>>,
     newlines: Vec<u32>,
     /// Number of events for which a template had a missing field.

@@ -75,7 +75,7 @@ struct Pending {
 
 #[derive(PartialEq)]
 enum State {
-    /// The shipment waits to be sent: all of its records, or only these.
+    /// The shipment waits to be sent: all of its records (`None`), or only these.
     Waiting(Option<Vec<RecordId>>),
     /// The shipment was passed to the client.
     InFlight,
@@ -89,7 +89,7 @@ struct Cause {
     topic: Arc<str>,
 }
 
-/// The state of the lane.
+/// A lane of the `kafka` sink, with its client.
 pub struct KafkaLane {
     config: Arc<KafkaConfig>,
     counters: Arc<Counters>,
@@ -111,7 +111,7 @@ pub struct KafkaLane {
     /// Time when `batching` last changed.
     batching_changed: Instant,
     cause: Option<Cause>,
-    /// Time of the last successful report, or of the first send since.
+    /// Time of the last report without failures, or of a later send when nothing was in flight.
     last_progress: Instant,
     /// The last error of the library since `last_progress`.
     last_error: Option<(ErrorCode, String)>,
@@ -232,7 +232,8 @@ impl KafkaLane {
     }
 
     /// Passes on the events of refused records if a component reads refused events, otherwise
-    /// counts them as dropped. Returns their number. The reason is a counter label and a text.
+    /// counts them as dropped. Returns their number. `label` is the reason as a counter label, and
+    /// `text` describes it.
     fn pass_on(
         &mut self,
         sent: SentShipment<'_>,
@@ -278,8 +279,8 @@ impl KafkaLane {
         self.pending.iter().any(|pending| pending.state == State::InFlight)
     }
 
-    /// Recovers from a failure: withdraws all records in flight, adapts, and resends them in order.
-    /// Returns immediately if there was no failure.
+    /// Processes the delivery reports. After a failure, withdraws all records in flight and adapts.
+    /// Then sends all waiting records in order.
     async fn recover(&mut self) -> Result<(), DeliverError> {
         self.process_receipts();
         if self.cause.is_some() {
@@ -355,7 +356,8 @@ impl KafkaLane {
         Err(errors::error(cause.code, format!("topic {}: {}{last_error}", cause.topic, cause.code)))
     }
 
-    /// Ensures that the topics of a shipment exist and their partitions are known.
+    /// Ensures that the topics of a shipment exist and their partitions are known, except for
+    /// topics beyond the limit.
     async fn load_metadata(&mut self, shipment: &Shipment) -> Result<(), DeliverError> {
         for (index, Run { topic, .. }) in shipment.runs.iter().enumerate() {
             if index > 0 && shipment.runs[index - 1].topic == *topic {
@@ -465,8 +467,8 @@ impl KafkaLane {
         }
     }
 
-    /// Fails if the topic of the oldest record in flight does not exist, because librdkafka waits
-    /// for the topic without a report.
+    /// Fails if the first topic of the oldest shipment in flight does not exist, because librdkafka
+    /// waits for the topic without a report.
     async fn ask_for_topic(&mut self) -> Result<(), DeliverError> {
         let oldest = self.pending.iter().find(|pending| pending.state == State::InFlight);
         let topic = oldest.and_then(|pending| Some(pending.shipment.runs.first()?.topic.clone()));

@@ -92,7 +92,7 @@ fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     Some(OptionError::new("/id_header", text))
 }
 
-/// The state of the sink.
+/// A `kafka` sink. It creates encoders, and lanes that each have a client.
 struct KafkaSink {
     config: Arc<KafkaConfig>,
 }

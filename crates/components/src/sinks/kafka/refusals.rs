@@ -19,7 +19,7 @@ pub struct SentShipment<'s> {
 }
 
 /// Returns the events of a record that was refused for `reason`. The metrics of a block are
-/// separate events. They are empty if the block cannot be decoded.
+/// separate events. If the block cannot be decoded, their records are empty.
 pub fn of_record(sent: SentShipment<'_>, id: RecordId, reason: &str) -> Vec<Refused> {
     let SentShipment { number: payload, shipment, codec } = sent;
     let run = &shipment.runs[id.run as usize];

@@ -1,4 +1,5 @@
-//! The binary form of a shipment, without the parts that hold its records.
+//! The binary form of a shipment, without the parts of the payload that contain the text of the
+//! records.
 
 use super::encoder::EncodedShipment;
 use crate::codec::Codec;

@@ -44,8 +44,8 @@ const REFUSED: &[&str] = &[
     "transactional.id",
 ];
 
-/// How records are batched. Starts with the defaults, and shrinks when a broker refuses a batch
-/// because of its size.
+/// How records are batched. A lane starts with the defaults, and shrinks the batches when a broker
+/// refuses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
     /// Maximum bytes of a batch.

@@ -27,8 +27,8 @@ impl Encoding {
         Arc::new(Encoding { distributions, jitter })
     }
 
-    /// Returns the name of the payload format for a sink of this `kind`. The numbers of a
-    /// distribution are buckets, or these quantiles.
+    /// Returns the name of the payload format for a sink of this `kind`. The name includes the
+    /// quantiles, because they determine which numbers are stored for a distribution.
     pub fn payload_format(&self, kind: &str) -> String {
         match &self.distributions {
             Distributions::Summary(quantiles) => format!("{kind}/1 quantiles {quantiles:?}"),
@@ -36,7 +36,7 @@ impl Encoding {
         }
     }
 
-    /// Recreates the metadata for a payload that contains only the row text.
+    /// Recreates the metadata of a payload that was stored with its rows in binary form.
     pub fn read_routing(
         &self,
         bytes: &[u8],

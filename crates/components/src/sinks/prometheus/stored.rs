@@ -24,8 +24,8 @@ pub fn write(rows: &Rows, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the rows of this `text`; returns `None` if the bytes are not its rows with these
-/// distributions.
+/// Reads the rows of this `text`; returns `None` if the bytes are not valid rows of this text with
+/// these distributions.
 pub fn read(bytes: &[u8], text: &[u8], distributions: &Distributions) -> Option<Rows> {
     let mut reader = Reader::new(bytes);
     let mut rows = RestoredRows::new(distributions, secret_seed(), reader.text()?, text)?;

@@ -23,7 +23,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 /// Number of rows that are added under one lock, after which a scrape may proceed.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// The state of the lane.
+/// The lane of a `prometheus_exporter` sink.
 pub struct ExporterLane {
     listen: SocketAddr,
     auth: Option<Arc<Auth>>,

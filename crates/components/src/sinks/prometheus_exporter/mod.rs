@@ -35,7 +35,7 @@ impl Series {
     }
 }
 
-/// The state of the sink.
+/// A `prometheus_exporter` sink. It creates encoders, and the lane that serves the series.
 struct PrometheusExporter {
     listen: SocketAddr,
     auth: Option<Arc<Auth>>,

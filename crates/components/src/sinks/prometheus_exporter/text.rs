@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 
 /// Number of series per chunk. The lane waits for a chunk, which takes a fraction of a millisecond.
 const PIECE_SERIES: usize = 2048;
-/// Number of chunks that are rendered ahead of the scraper.
+/// Maximum number of chunks that are rendered ahead of the scraper.
 const PIECES_AHEAD: usize = 2;
 
 /// A text that is being rendered.

@@ -17,7 +17,7 @@ use millstream_model::{Encoder, Lane, LaneCx, Payload, Routing, RoutingError, Si
 use packer::{Limits, RemotePacker};
 use std::sync::Arc;
 
-/// The state of the sink.
+/// A `prometheus_remote_write` sink. It creates encoders, and lanes that send requests in order.
 struct PrometheusRemoteWrite {
     encoding: Arc<Encoding>,
     settings: Arc<Settings>,

@@ -230,7 +230,7 @@ impl RemotePacker {
             Treatment::Send => &mut self.open,
             Treatment::SendApart => &mut self.apart,
             Treatment::Refuse(reason) => {
-                // The next sample of the sum includes this value.
+                // The value is added to the sum, so the next sample that is sent includes it.
                 self.accumulator.add(place, now_ms, &mut LeftOut)?;
                 return Err(Why::of_endpoint(reason.to_string()));
             }
@@ -460,7 +460,8 @@ impl Packer for RemotePacker {
         text.contains("out of order") || text.contains("out-of-order")
     }
 
-    /// Falls back to version 1 permanently, unless version 2 is configured.
+    /// If the version is detected automatically, converts the request to version 1, and uses
+    /// version 1 from now on.
     fn convert(&mut self, request: &Request) -> Option<Request> {
         if self.limits.protocol != Protocol::Auto {
             return None;

@@ -1,4 +1,4 @@
-//! The memory of series that the endpoint refuses. Without it, every request with samples of these
+//! Remembers the series that the endpoint refuses. Otherwise, every request with samples of these
 //! series would be refused and split again.
 //!
 //! The refusal of a single sample indicates that its series is refused if the response mentions
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, LazyLock};
 
-/// Maximum number of series in memory. An entry takes about 100 bytes, and its reason up to 800
-/// more.
+/// Maximum number of series that are remembered. An entry takes about 100 bytes, and its reason up
+/// to 800 more.
 pub const SERIES_MAX: usize = 100_000;
 
 /// Maximum number of series whose reasons are kept; all other series have [`OTHER_REASON`].
@@ -85,12 +85,12 @@ struct Entry {
 
 impl Entry {
     fn age(&self, now_ms: i64) -> u64 {
-        // The clock may be set back.
+        // The clock may have been set back.
         self.packed_ms.abs_diff(now_ms)
     }
 
-    /// Returns the time for which the entry is kept. A refused series is first omitted, then sent
-    /// in separate requests.
+    /// Returns the time in milliseconds for which the entry is kept. The samples of a refused
+    /// series are first omitted, and then sent in separate requests.
     fn kept_for(&self) -> u64 {
         if matches!(self.state, State::Refused(_)) { 2 * AGE_MS } else { AGE_MS }
     }

@@ -1,9 +1,9 @@
-//! Limits the time for which refused requests are split, because the samples of later periods wait
-//! meanwhile.
+//! Limits the time for which refused requests are split, because the samples of later periods must
+//! wait in the meantime.
 
 use millstream_encodings::prometheus::Row;
 
-/// Shortest period that is considered, in milliseconds.
+/// Minimum length of a period in milliseconds. Shorter intervals count as this length.
 const PERIOD_MIN_MS: i64 = 10_000;
 
 /// The period to which the samples of a batch belong.

@@ -116,8 +116,8 @@ impl TcpConfig {
     }
 
     /// Returns the name of the payload format. Payloads contain the delimiters of their events. A
-    /// batch has no delimiters; its format names the codec, because the endpoint learns the codec
-    /// once per connection.
+    /// batch has no delimiters, so its format names only the codec, which the endpoint learns once
+    /// per connection.
     pub fn payload_format(&self) -> String {
         let delimiter = match self.framing {
             Framing::Newline => "newline",

@@ -67,7 +67,7 @@ pub struct ConnectionError {
 /// A connection and its task, which is aborted on drop.
 pub struct Connection {
     shared: Arc<Shared>,
-    /// `None` after the task was left to shut down by itself.
+    /// `None` after the task was left to shut down on its own.
     task: Option<AbortHandle>,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
         self.shared.send(frame);
     }
 
-    /// Returns the status since the last call. Never waits.
+    /// Returns the status, with the frames that were refused since the last call. Never waits.
     pub fn take_status(&self) -> Status {
         self.shared.take_status()
     }
@@ -160,7 +160,8 @@ impl Driver {
         Ok((stream, meter, responses))
     }
 
-    /// Sends the session id. The endpoint acknowledges the frames that it already has.
+    /// Sends the handshake, and waits for the endpoint's response, which acknowledges the frames
+    /// that the endpoint already has.
     async fn handshake(
         &self,
         stream: &mut Box<dyn Stream>,
@@ -196,7 +197,8 @@ impl Driver {
         Ok(any)
     }
 
-    /// Sends frames until an error occurs.
+    /// Writes frames, reads responses, and tracks delivered bytes, until the connection ends.
+    /// Returns the error that ended it.
     async fn drive(
         &self,
         stream: Box<dyn Stream>,
@@ -298,16 +300,16 @@ impl Driver {
         }
     }
 
-    /// Records how many bytes the endpoint's kernel has acknowledged. This settles them if there
-    /// are no responses.
+    /// Without acknowledgements, settles the frames whose bytes the endpoint's kernel has
+    /// acknowledged, unless the connection is on probation.
     fn record_delivered(&self, arrived: u64, begun: Instant) {
         if self.plan.hello.is_none() && !self.is_on_probation(begun) {
             self.shared.delivered(arrived);
         }
     }
 
-    /// Returns whether accepted data may still be lost. This is the case while the connection is
-    /// new, if the endpoint sends no responses.
+    /// Returns whether accepted data may still be lost, which is the case while a connection
+    /// without acknowledgements is new.
     fn is_on_probation(&self, begun: Instant) -> bool {
         self.plan.hello.is_none() && begun.elapsed() < PROBATION
     }

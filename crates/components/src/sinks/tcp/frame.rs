@@ -27,7 +27,7 @@ enum Body {
     Compressed(Bytes),
 }
 
-/// An open batch.
+/// A batch that still accepts payloads.
 #[derive(Default)]
 pub struct OpenBatch {
     parts: Vec<Bytes>,
@@ -65,7 +65,7 @@ pub struct FrameEncoder {
     level: Option<u32>,
     has_batches: bool,
     has_numbers: bool,
-    /// The compressor; `None` while a frame uses it.
+    /// The compressor; `None` before the first frame and while a frame uses it.
     compressor: Mutex<Option<Compressor>>,
 }
 

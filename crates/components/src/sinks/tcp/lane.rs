@@ -20,7 +20,7 @@ use tokio::time::Instant;
 /// Interval between warnings about refusals.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The state of the lane.
+/// A lane of the `tcp` sink, with at most one connection.
 pub struct TcpLane {
     config: Arc<TcpConfig>,
     tls: Option<Arc<Tls>>,
@@ -32,7 +32,7 @@ pub struct TcpLane {
     session: [u8; 16],
     targets: Targets,
     connection: Option<Connection>,
-    /// The open batch. `added` contains the times of its first and last payload.
+    /// The batch that still accepts payloads.
     open_batch: OpenBatch,
     added: Option<(Instant, Instant)>,
     stall: Stall,
@@ -83,7 +83,8 @@ impl TcpLane {
     }
 
     /// Processes the status of the connection. Reconnects if the connection ended and frames are
-    /// pending. Returns the error that ended the connection.
+    /// pending. Returns the error that ended the connection, unless the endpoint closed an idle
+    /// connection.
     fn reconnect(&mut self) -> Result<(), DeliverError> {
         if let Some(failure) = self.process_status() {
             // A server may close an idle connection.
@@ -236,7 +237,7 @@ impl TcpLane {
             () = wait_until(due) => {}
             () = status_changed => {}
         }
-        // The batch may be due later than when the wait began.
+        // Payloads or backpressure may have changed the due time during the wait.
         if self.due().is_some_and(|due| due <= Instant::now()) {
             self.close_batch();
         }
@@ -306,7 +307,7 @@ impl Lane for TcpLane {
     }
 
     fn settled(&mut self) -> Vec<Settled> {
-        // The next call that may wait returns the error of an ended connection.
+        // Ignore the error of an ended connection, which the next call that may wait returns.
         let _ = self.process_status();
         std::mem::take(&mut self.settled)
     }

@@ -24,7 +24,7 @@ use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use millstream_transport::tls::Tls;
 use std::sync::Arc;
 
-/// The state of the sink.
+/// A `tcp` sink. It creates encoders, and lanes with one connection each.
 struct TcpSink {
     config: Arc<TcpConfig>,
     /// TLS settings of all lanes, so that the files are read once.

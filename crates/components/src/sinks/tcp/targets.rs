@@ -1,4 +1,4 @@
-//! Selects the next address to connect to, and the time of the connect.
+//! Selects the next address to connect to, and the time of the attempt.
 
 use millstream_transport::tcp::Address;
 use millstream_transport::{Endpoints, Pause};

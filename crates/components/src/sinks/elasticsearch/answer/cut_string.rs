@@ -1,6 +1,7 @@
-//! Strings in a response, of which only the beginning is kept.
+//! Strings of a response. Only the beginning of a long string is kept.
 
-/// Maximum bytes of a string that are kept: more than a name, a status or a shown reason needs.
+/// Maximum bytes of a string that are kept. Names, statuses and the reasons that are shown are
+/// shorter.
 pub const STRING_BYTES_MAX: usize = 4 << 10;
 
 /// A JSON string that arrives in pieces. The rest of a long string is checked but not kept.
@@ -57,7 +58,7 @@ impl CutString {
 struct Characters {
     /// The bytes of the current character or escape.
     current: [u8; ESCAPE_BYTES_MAX],
-    /// Number of these bytes.
+    /// Number of bytes in `current`.
     len: usize,
 }
 
@@ -88,7 +89,7 @@ impl Characters {
     }
 }
 
-/// Returns the length of the character that begins with these bytes.
+/// Returns the length in bytes of the character or escape that begins with these bytes.
 fn width(current: &[u8]) -> usize {
     match current {
         [b'\\', b'u', ..] => ESCAPE_BYTES_MAX,
@@ -100,7 +101,7 @@ fn width(current: &[u8]) -> usize {
     }
 }
 
-/// Returns whether these bytes are a character or the beginning of one.
+/// Returns whether these bytes are a character or an escape, or the beginning of one.
 fn is_begun(current: &[u8]) -> bool {
     match current {
         [b'\\', b'u', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),

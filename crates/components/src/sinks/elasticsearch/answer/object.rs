@@ -1,4 +1,4 @@
-//! JSON objects.
+//! JSON objects that are decoded only from objects, not from arrays.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};

@@ -14,13 +14,13 @@ fn read(body: &[u8], events: u64, step: usize) -> Result<Vec<Failure>, String> {
     Box::new(answer).judge(true).map_err(|unusable| unusable.text)
 }
 
-/// The result of a response that a server sends without an end.
+/// The result of reading a response that never ends.
 struct Hostile {
-    /// Number of bytes read until the agent stopped, or of all offered bytes.
+    /// Number of bytes read until the agent stopped reading, or until all bytes were offered.
     read: usize,
-    /// Maximum bytes of buffers at any time.
+    /// Largest total capacity of the buffers at any time.
     kept: usize,
-    /// Reason why the response does not count.
+    /// Error of a response that is too long; `None` if the response is unusable for another reason.
     error: Option<String>,
 }
 

@@ -4,16 +4,18 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Multiple of the fastest response time at which a response stops the limit from growing.
+/// Multiple of the fastest response time above which a response no longer increases the limit.
 const SLOW: u32 = 2;
 
-/// Multiple of the fastest response time at which a response reduces the limit.
+/// Multiple of the fastest response time above which a response reduces the limit.
 const SLOWER: u32 = 4;
 
-/// Maximum delay that is ignored, because scheduling on a busy host causes such delays.
+/// Delay that is tolerated in addition to these multiples, because scheduling on a busy host can
+/// cause it.
 const NOISE: Duration = Duration::from_millis(20);
 
-/// Each response moves the fastest response time by 1/`FORGET` of the difference.
+/// Each response to a large request moves the fastest response time by 1/`FORGET` of the
+/// difference.
 const FORGET: u32 = 64;
 
 /// The limit of requests in flight. It grows by one with each window of responses, and is halved
@@ -37,8 +39,8 @@ impl Concurrency {
         self.limit as usize
     }
 
-    /// Records a response after `latency`. The latency of a small request says little about the
-    /// endpoint.
+    /// Records a response that arrived after `latency`. The latency counts only for a large
+    /// request, because the latency of a small one says little about the endpoint.
     pub fn responded(&mut self, latency: Duration, is_large: bool) {
         let step = 1.0 / self.limit;
         if !is_large {

@@ -9,7 +9,7 @@ use millstream_model::{Backoff, Refused, Settled};
 use std::collections::{HashMap, VecDeque};
 use tokio::time::Instant;
 
-/// Batches and their requests.
+/// The unsettled batches of a lane, and their open requests.
 #[derive(Default)]
 pub struct Queue {
     /// Batches that are not settled, oldest first.
@@ -18,19 +18,19 @@ pub struct Queue {
     first: u64,
     numbering: Numbering,
     settlement: Settlement,
-    /// Requests that wait to be sent, or for the end of a pause.
+    /// Requests that wait to be sent or for their pause to end.
     waiting: VecDeque<QueuedRequest>,
     in_flight: HashMap<u64, QueuedRequest>,
     /// Number of the last request that was sent.
     last: u64,
 }
 
-/// A batch with unfinished requests or repairs.
+/// A batch that is not settled.
 struct OpenBatch {
     shares: Shares,
     /// Number of events, and number of bytes before compression.
     size: (u64, u64),
-    /// Number of open requests and repairs; `None` while the batch is being packed.
+    /// Number of requests and repairs that have not ended; `None` while the batch is being packed.
     open: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ pub struct QueuedRequest {
     batch: u64,
     /// The request.
     pub request: Request,
-    /// Pauses of the request. A smaller request with some of its events inherits them.
+    /// Backoff of the request, which the requests that replace it inherit.
     backoff: Backoff,
     /// End of the current pause.
     not_before: Option<Instant>,
@@ -63,7 +63,7 @@ pub struct Repair {
 pub enum Action {
     /// Splits the request. Its content or size was refused for this reason.
     Split(String),
-    /// Resends some events after a pause, and returns others.
+    /// Resends some events after a pause, and passes on refused ones.
     Divide(Division),
 }
 
@@ -92,7 +92,7 @@ impl Queue {
         self.batches.len()
     }
 
-    /// Opens a batch of these payloads, which must be packed next.
+    /// Opens a batch of these payloads, which must be packed next. Returns the batch number.
     pub fn open(&mut self, payloads: &[EncodedPayload]) -> u64 {
         let events = payloads.iter().map(|payload| payload.events).sum();
         let bytes = payloads.iter().map(|payload| payload.bytes).sum();

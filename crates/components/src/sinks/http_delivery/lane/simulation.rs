@@ -16,10 +16,10 @@ const OUTAGE: Duration = Duration::from_secs(300);
 /// Time after which the initial synchronization of the hosts has worn off.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// Outages that are simulated.
+/// Number of simulated outages.
 const OUTAGES: TestSize = TestSize { gate: 1, long: 200 };
 
-/// Responses with a time to retry after.
+/// Number of simulated responses with a time to retry after.
 const RETURNS: TestSize = TestSize { gate: 1, long: 1000 };
 
 /// Backlog of each host, in requests.

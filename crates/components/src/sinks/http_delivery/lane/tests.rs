@@ -401,7 +401,7 @@ async fn transient_failures_are_retried_with_the_same_id_and_in_order() {
         Reply::status(204),
         Reply::status(500),
     ]);
-    // The timeout is short, but on a busy machine it only affects the response that never comes.
+    // The timeout is short, but on a busy machine it only affects the response that never arrives.
     let request = RequestOptions { timeout: Interval(3000 * MS), ..Options::default().request };
     let mut rig = Rig::with(&[server.uri("/in")], Options { request, ..Options::default() });
     rig.bring(&["abcdefgh", "ijklmnop"]).await;

@@ -27,8 +27,8 @@ impl Rig {
     fn of(codec: &str, more: Value, has_reader: bool) -> Rig {
         let mut options = json!({
             "brokers": ["127.0.0.1:1"], "topic": "logs-{{ app }}", "topics_max": 2,
-            // The lane accepts payloads for half of this time, which is longer than a test waits
-            // for a core.
+            // The lane accepts payloads for half of this time, which is longer than a test ever
+            // waits for a CPU.
             "options": { "linger.ms": 600_000 },
             "encoding": { "codec": codec, "metadata": [] }
         });
@@ -97,8 +97,8 @@ impl Rig {
     }
 }
 
-/// Builds a batch with a gauge of value 7 per line, in two files. Name and line are the text;
-/// `apps` contains a letter for the app of each line.
+/// Builds a batch of gauges with the value 7, from two files. Each line of the files is the text
+/// and the name of a gauge, and `apps` contains a letter for the `app` field of each line.
 fn events(one: &str, other: &str, apps: &str) -> Batch {
     let parts =
         [Rows { name: "f", text: one.as_bytes() }, Rows { name: "g", text: other.as_bytes() }];

@@ -415,14 +415,15 @@ fn a_request_that_is_too_late_to_be_split_is_refused_as_a_whole() {
     let (mut packer, counters) = packer(Protocol::One, 10);
     let names = ["a", "b", "c"];
     let mut late = packer.pack(vec![payload(&names, -60)]).remove(0);
-    // The turn of late requests has ended.
+    // The time for splitting late requests has passed.
     assert!(packer.on_refusal(&late, &refusal("400: bad")));
     packer.split_time = SplitTime::since(now_ms() - 6000);
     assert!(!packer.on_refusal(&late, &refusal("400: bad")));
     assert_eq!(counters.snapshot().dropped_events, [("refused", 3)].into());
     let requests = packer.pack(vec![payload(&["a", "b", "c", "d"], 0)]);
     assert_eq!((events(&requests), &requests[0].events), (vec![1, 3], &EventSet::of(3..4)));
-    // The lane refuses a single event, and a reader receives all refused events.
+    // The lane refuses a single event itself. If a component reads refused events, it receives all
+    // of them.
     late = packer.pack(vec![payload(&["e"], -60)]).remove(0);
     assert!(packer.on_refusal(&late, &refusal("400: bad")));
     let (mut packer, counters) = packer_with_reader(Protocol::One, 10);

@@ -26,7 +26,7 @@ pub struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Frames to be sent.
+    /// Frames that are still to be written.
     queue: VecDeque<Arc<Frame>>,
     /// Numbers of written frames, and the byte offset in the connection at which each ends.
     written: VecDeque<(u64, u64)>,
@@ -38,7 +38,8 @@ struct State {
     settled: u64,
     /// Number of responses so far.
     responses: u64,
-    /// Refused frames above `settled` with the reasons, until the lane takes them.
+    /// Refused frames above `settled`, with the reasons. The lane removes them by taking the
+    /// status.
     refused: BTreeMap<u64, String>,
     is_connected: bool,
     is_finishing: bool,
@@ -50,7 +51,7 @@ struct State {
 pub struct Status {
     /// All frames up to this number are settled.
     pub settled: u64,
-    /// Refused frames with the reasons.
+    /// Refused frames, with the reasons.
     pub refused: BTreeMap<u64, String>,
     /// Whether the connection was ever established.
     pub is_connected: bool,
@@ -194,7 +195,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Takes the status.
+    /// Returns the status, and removes the refused frames from the state.
     pub fn take_status(&self) -> Status {
         let mut state = self.state.lock();
         Status {

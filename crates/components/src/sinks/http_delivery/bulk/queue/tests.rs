@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Simulations.
+/// Number of simulations.
 const CASES: TestSize = TestSize { gate: 300, long: 30_000 };
 
 fn payload(events: u64) -> EncodedPayload {
