@@ -57,14 +57,14 @@ pub trait Component: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns which lines of the sources name the columns that the component parses, one entry for
-    /// each format.
+    /// Returns the header lines that the component expects from its sources, one entry for each
+    /// format. Header lines name the columns to parse.
     fn header_lines(&self) -> Vec<HeaderLines> {
         Vec::new()
     }
 
-    /// Returns whether the component can produce metrics from input other than metrics: a source
-    /// from nothing, a transform from lines.
+    /// Returns whether the component can produce metrics from input other than metrics, as some
+    /// sources do, or a transform that reads lines.
     fn makes_metrics(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ pub trait Component: Send + Sync + 'static {
     }
 }
 
-/// Opens a source that was built.
+/// Function that opens a source whose other parts are already built.
 pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
 
 /// A component that ingests data.
@@ -109,7 +109,7 @@ pub struct BuildCx<'a> {
     pub id: &'a str,
     /// Resources that the program provides.
     pub resources: &'a Resources,
-    /// Lines of a source that name the columns that its readers parse.
+    /// Header lines of a source, which name the columns that its readers parse.
     pub header: Option<HeaderLines>,
 }
 
@@ -167,7 +167,8 @@ impl Deref for AnyComponent {
     }
 }
 
-/// Returns the claim on a TCP address; `None` for port 0, because each bind gets an unused port.
+/// Returns the claim on a TCP address; `None` for port 0, which the system replaces with an unused
+/// port at each bind.
 pub fn tcp_claim(address: SocketAddr) -> Option<String> {
     (address.port() != 0).then(|| format!("the TCP address {address}"))
 }

@@ -1,7 +1,7 @@
 //! The components of Millstream: one folder each, and the registry that lists them.
 //!
-//! A separate crate because it cuts a dependency: engine, console and store build and are tested
-//! without any component.
+//! The components are a separate crate, so that the engine, the console and the store can be built
+//! and tested without them.
 
 #![forbid(unsafe_code)]
 

@@ -14,13 +14,14 @@ pub struct Row {
     pub decode: fn(Value) -> Result<AnyComponent, serde_json::Error>,
     /// Returns the JSON Schema of the component's specific options.
     pub schema: fn() -> schemars::Schema,
-    /// Sample configuration with every option, which is documentation and also a test.
+    /// Sample configuration with every option. It is part of the documentation, and tests use it.
     pub sample: &'static str,
     /// User documentation.
     pub readme: &'static str,
 }
 
-/// Makes the row of a component. The folder of its sample and its page is relative to the caller.
+/// Creates the row of a component. The path of the folder that contains the component's sample and
+/// page is relative to the caller.
 macro_rules! row {
     ($kind:ident, $config:ty, $name:literal, $folder:literal) => {
         $crate::row::Row {

@@ -1,4 +1,4 @@
-//! The example of CONTRIBUTING.md, as a sink that works.
+//! Tests that the example in CONTRIBUTING.md is a sink that works.
 
 mod fifo;
 

@@ -44,7 +44,7 @@ fn input() -> String {
 }
 
 /// Runs `check` for every row of a kind, each in a separate process that runs only `test`. The
-/// standard input of the process contains lines; its standard output is discarded.
+/// process reads lines from its standard input; its standard output is discarded.
 fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
     let dir = tempfile::tempdir().unwrap();
     if let Ok(name) = std::env::var(ROW) {
@@ -210,7 +210,7 @@ fn read_topic(options: &mut Value) {
     ["tls", "sasl", "options"].iter().for_each(|key| drop(own.shift_remove(*key)));
 }
 
-/// Returns the maximum number of waiting log records.
+/// Returns the agent's log with 1,020 waiting records, which is close to the maximum.
 fn internal_logs() -> InternalLogs {
     let logs = InternalLogs::keeping();
     for n in 0..1020 {
@@ -426,7 +426,7 @@ impl Maker {
         )
     }
 
-    /// Builds a batch like `of`, in which only the rows are selected for which `keep` is true.
+    /// Builds a batch like `of`, but selects only the rows for which `keep` is true.
     fn selected(&self, text: String, keep: fn(usize) -> bool) -> Batch {
         let mut batch = self.of(text, 1000);
         batch.select(Selection::collect_bool(batch.rows(), keep));

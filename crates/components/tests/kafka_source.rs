@@ -157,7 +157,7 @@ fn assigned_and_revoked_partitions_are_recorded() {
     };
     let mut members = vec![member()];
     wait_for_rebalances(&mut members, "shared", 2);
-    // One of the partitions moves, so this member loses it, and the other one receives it.
+    // One of the partitions moves: this member loses it, and the new member receives it.
     members.push(member());
     wait_for_rebalances(&mut members, "shared", 4);
 }

@@ -12,7 +12,7 @@ const SHOWN_BYTES_MAX: usize = 200;
 /// Name of the side output for rejected events.
 pub const REJECTED: &str = "rejected";
 
-/// The field with the reason of a rejection.
+/// Name of the field that contains the reason of a rejection.
 const REASON: &str = "reason";
 
 /// What happens to an event that a transform cannot process.
@@ -43,7 +43,7 @@ pub struct Failed {
     words: HashMap<usize, String>,
     /// Details about the first failure, for the log.
     detail: Option<String>,
-    /// Number of events that were examined; `None` for all events of the batch.
+    /// Number of events that were examined; `None` if this is all events of the batch.
     examined: Option<usize>,
 }
 
@@ -74,14 +74,14 @@ impl Failed {
         self.rows.is_empty()
     }
 
-    /// Selects the failed rows among `rows`.
+    /// Returns the failed rows as a selection in a batch of `rows` rows.
     pub fn selection(&mut self, rows: usize) -> Selection {
         self.tidy();
         let mut failed = self.rows.iter().peekable();
         Selection::collect_bool(rows, |row| failed.next_if(|(failed, _)| *failed == row).is_some())
     }
 
-    /// Sorts the rows and keeps the first reason of each.
+    /// Sorts the rows, and keeps only the first reason of each row.
     fn tidy(&mut self) {
         if !self.rows.is_sorted_by(|a, b| a.0 < b.0) {
             self.rows.sort_by_key(|(row, _)| *row);

@@ -37,7 +37,7 @@ use std::sync::Arc;
 /// Minimum number of bytes that is declared for a payload.
 const PAYLOAD_BYTES_MIN: u64 = 64 << 10;
 
-/// Tasks over the same events.
+/// A merge transform: tasks over the same events.
 pub struct Windows {
     plan: Arc<Plan>,
     definitions: Arc<[Arc<Definition>]>,
@@ -82,8 +82,8 @@ impl Sink for Windows {
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        // If a payload exceeds this size, the next read waits for the difference: thousands of
-        // tasks may match a line, but usually few do.
+        // A payload may exceed this size, because thousands of tasks can match a line, although
+        // usually few do. The next read then waits for the difference.
         PAYLOAD_BYTES_MIN.max(block_bytes) + rows * 32
     }
 

@@ -91,8 +91,8 @@ impl Formula {
     }
 }
 
-/// Returns a warning if a condition has no result for some events. Without it, a misspelled field
-/// name would drop events silently.
+/// Returns a warning if a condition has no result for some events. Without the warning, a
+/// misspelled field name could silently drop events.
 fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<String> {
     let all = [
         (
@@ -115,7 +115,8 @@ fn count(counts: Counts, counters: &Counters) {
 }
 
 /// Presents a batch to an expression: fields of the line by name, then attributes, the message, the
-/// event's time, and `meta.host`, `meta.source`, `meta.file`, `meta.line`, `meta.stream` and `meta.partial`.
+/// event's time, and `meta.host`, `meta.source`, `meta.file`, `meta.line`, `meta.stream` and
+/// `meta.partial`.
 fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input<'_>) -> T) -> T {
     let runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
     let constants = constants(expression, batch);

@@ -14,8 +14,8 @@ static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
 });
 
 /// Returns the first bytes of a text, at most `bytes_max`. Text that the `redact` transform hides
-/// by default is replaced with the names of the detectors, because messages go to other places than
-/// events.
+/// by default is replaced with the names of the detectors, because log messages may be sent to
+/// other places than events.
 pub fn excerpt(text: &[u8], bytes_max: usize) -> String {
     let text = &text[..text.len().min(SEARCHED_BYTES_MAX)];
     let mut hits = Vec::new();

@@ -28,7 +28,7 @@ const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 const UNLINKED: [&str; 3] =
     ["java.lang.InternalError", "java.lang.BootstrapMethodError", "java.lang.NoClassDefFoundError"];
 
-/// Calls that only print, log, or look at the stack. `log.*` matches every call on a variable
+/// Calls that only print, log, or read the call stack. `log.*` matches every call on a variable
 /// `log`.
 const REMOVED_CALLS: &[&str] =
     &["print", "println", "printf", "dump", "printStackTrace", "dumpStack", "log.*", "logger.*"];
@@ -38,7 +38,7 @@ pub fn removed_calls() -> Vec<String> {
     REMOVED_CALLS.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// Size and age of a jar, which reveal a change.
+/// Size and modification time of a jar, by which a change is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JarState {
     bytes: u64,
@@ -89,8 +89,8 @@ pub fn has_log() -> bool {
     log::max_level() != log::LevelFilter::Off
 }
 
-/// Logs which JVM was started, unless logging has not started yet, because a configuration is
-/// checked before logging starts.
+/// Logs which JVM was started, once per JVM. Does nothing before logging has started, because a
+/// configuration is checked before that.
 pub fn report(java: &Java) {
     /// JVMs that were logged; a separate process is identified by its name.
     static REPORTED: Mutex<Vec<Option<String>>> = Mutex::new(Vec::new());

@@ -14,10 +14,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Minimum size of a segment in bytes before a new segment starts.
+/// Length in bytes that a segment must exceed before a new segment starts.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// Maximum ratio between the length of a segment and its first frame, before a new segment starts.
+/// Ratio of a segment's length to the length of its first frame that must be exceeded before a new
+/// segment starts.
 const GROWTH_MAX: u64 = 8;
 
 /// Number of bytes before a frame's body.
@@ -122,7 +123,8 @@ impl Segments {
     }
 
     fn open_segment(&self, number: u64, length: u64) -> io::Result<RecordedFile> {
-        // The groups of a window may be parts of log lines, which other users may not read.
+        // The groups of a window may contain parts of log lines, which other users must not be able
+        // to read.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let path = segment(&self.folder, number);
         let mut options = OpenOptions::new();
@@ -138,7 +140,8 @@ impl Segments {
         let _ = fs::rename(&path, path.with_extension("damaged"));
     }
 
-    /// Removes the segments before the current one. Call it after the current segment is committed.
+    /// Removes all segments except the current one. Call this only after the current segment is
+    /// committed.
     pub fn remove_others(&self) {
         let current = segment(&self.folder, self.place.segment);
         let Ok(entries) = fs::read_dir(&self.folder) else { return };

@@ -88,7 +88,7 @@ impl Endpoint {
     }
 }
 
-/// The data that has arrived at an endpoint earlier.
+/// The position up to which the data at an endpoint was already read.
 #[derive(Default)]
 struct Seen {
     requests: usize,

@@ -460,8 +460,8 @@ impl Packer for RemotePacker {
         text.contains("out of order") || text.contains("out-of-order")
     }
 
-    /// If the version is detected automatically, converts the request to version 1, and uses
-    /// version 1 from now on.
+    /// If the version is detected automatically, converts the request to version 1, which later
+    /// requests then also use.
     fn convert(&mut self, request: &Request) -> Option<Request> {
         if self.limits.protocol != Protocol::Auto {
             return None;

@@ -1,4 +1,4 @@
-//! Results of aggregates, including after restarts and damage.
+//! Tests of the results of aggregates, including after restarts and damage.
 
 use super::AggregateConfig;
 use crate::component::Component;
@@ -13,7 +13,7 @@ fn sink(options: Value) -> Arc<dyn Sink> {
     merge::<AggregateConfig>(&serde_json::from_value(options).unwrap())
 }
 
-/// A lane of an aggregate.
+/// Creates rigs for aggregates.
 struct Rig;
 
 impl Rig {

@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The first event with a key.
+/// The first event with a key, as it is remembered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct First {
     id: EventId,
@@ -22,7 +22,7 @@ struct First {
     at: EngineTime,
 }
 
-/// The state of the transform.
+/// A running `dedupe` transform.
 struct Dedupe {
     key: Option<Template>,
     window: Duration,

@@ -26,7 +26,8 @@ impl Step for Rename {
 }
 
 impl Rename {
-    /// Returns the columns in order, unless one replaces another.
+    /// Returns the columns with their new names, in order. Returns `None` if one would replace
+    /// another, or if the message is involved.
     fn in_place(&self, batch: &Batch) -> Option<Vec<Column>> {
         let new =
             |name: &str| self.0.iter().find(|(old, _)| old == name).map(|(_, new)| new.clone());
@@ -50,7 +51,7 @@ impl Step for Drop {
     }
 }
 
-/// Drops all other fields.
+/// Drops all fields except these.
 pub struct Keep(pub Vec<String>);
 
 impl Step for Keep {
@@ -89,7 +90,7 @@ impl Step for Copy {
 
 /// The value of a set field.
 pub enum Value {
-    /// A constant, as kind and text.
+    /// A constant, as cell kind and text.
     Same(CellKind, Vec<u8>),
     /// A template that is rendered for each event.
     Template(Template),
@@ -143,7 +144,7 @@ impl Value {
     }
 }
 
-/// Formats a constant as kind and text.
+/// Formats a constant as cell kind and text.
 pub fn written(constant: &Constant) -> (CellKind, Vec<u8>) {
     match constant {
         Constant::Bool(true) => (CellKind::True, Vec::new()),
@@ -162,7 +163,8 @@ pub fn constant(made: &mut ColumnBuilder, kind: CellKind, text: &[u8]) -> Cell {
     }
 }
 
-/// Sets fields to constants and templates. All templates see the event as it was before this step.
+/// Sets fields to constants and rendered templates. All templates see the event as it was before
+/// this step.
 pub struct Set(pub Vec<(Arc<str>, Value)>);
 
 impl Step for Set {

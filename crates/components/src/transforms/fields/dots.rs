@@ -10,9 +10,9 @@ use std::ops::Range;
 /// if the new name already exists in the same object.
 pub(super) struct ReplaceDots(pub String);
 
-/// A member's name in an object's text.
+/// A member's name in JSON text.
 struct Name<'t> {
-    /// The object that contains the name, by its number.
+    /// Number of the object that contains the name.
     object: usize,
     /// Range of the name in the text, without the quotation marks.
     range: Range<usize>,
@@ -31,8 +31,8 @@ impl Step for ReplaceDots {
 }
 
 impl ReplaceDots {
-    /// Renames a field in rows where no other field has the new name. Returns the number of rows
-    /// where another field has it.
+    /// Renames a field in the rows where no other field has the new name. Returns the number of
+    /// rows where another field already has it.
     fn rename(&self, batch: &mut Batch, name: &str) -> u64 {
         let Some(column) = batch.fields.remove(name) else { return 0 };
         let new = name.replace('.', &self.0);
@@ -54,7 +54,8 @@ impl ReplaceDots {
         clashes
     }
 
-    /// Renames the members of objects in fields. Returns the number of names that clash.
+    /// Renames the members of objects in fields. Returns the number of names that keep their dots
+    /// because of a clash.
     fn rename_members(&self, batch: &mut Batch) -> u64 {
         let has_members = |column: &&Column| column.cells().iter().any(|cell| is_nested(*cell));
         let columns: Vec<Column> = batch.fields.iter().filter(has_members).cloned().collect();
@@ -89,9 +90,9 @@ fn is_nested(cell: Cell) -> bool {
     matches!(cell.kind(), CellKind::Object | CellKind::Array | CellKind::Members)
 }
 
-/// Returns JSON with the new names, or [`None`] if no name changes, and the number of names that
-/// clash. The text is an object, an array, or members without braces. For such members, `is_taken`
-/// tells whether another field has a name.
+/// Returns the JSON with the new names, or [`None`] if no name changes, and the number of names
+/// that clash. The text is an object, an array, or members without braces. In the last case,
+/// `is_taken` tells whether another field has a name.
 fn replaced(json: &[u8], with: &str, is_taken: impl Fn(&str) -> bool) -> (Option<Vec<u8>>, u64) {
     let names = names(json);
     let is_outer = |name: &Name<'_>| name.object == 0 && json.first() == Some(&b'"');
@@ -100,7 +101,7 @@ fn replaced(json: &[u8], with: &str, is_taken: impl Fn(&str) -> bool) -> (Option
     if !names.iter().any(|name| has_dots(&name)) {
         return (None, 0);
     }
-    // The current and the new names of each object.
+    // For each object, the current names and the new names so far.
     let mut all: HashSet<(usize, Cow<'_, [u8]>)> =
         names.iter().map(|name| (name.object, name.text.clone())).collect();
     for name in names.iter().filter(has_dots) {

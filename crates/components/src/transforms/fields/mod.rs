@@ -41,7 +41,7 @@ struct Noted {
     counters: Arc<Counters>,
 }
 
-/// The state of the transform.
+/// A running `fields` transform.
 struct Fields {
     steps: Arc<[Box<dyn Step>]>,
     /// Names of all fields in the steps.
@@ -73,7 +73,7 @@ fn column(batch: &Batch, name: &str) -> Option<Column> {
     }
 }
 
-/// Merges a column under its name. Rows without a value keep the existing one.
+/// Merges a column under its name. Rows without a value in the column keep their existing value.
 fn put(batch: &mut Batch, column: Column) {
     if &*column.name != MESSAGE {
         return batch.fields.merge(column, &batch.block);
@@ -97,7 +97,7 @@ fn set_lines(batch: &mut Batch, column: &Column) {
     batch.message = edit.finish(batch.message.name.clone());
 }
 
-/// Replaces messages: a field with a field, and a line with a line.
+/// Replaces messages. A message that was a field stays a field, and a line stays a line.
 fn change_messages(batch: &mut Batch, made: &Column) {
     let (of_fields, of_lines) = split_messages(batch, made);
     match of_fields {
@@ -122,7 +122,8 @@ fn split_messages(batch: &Batch, column: &Column) -> (Option<Column>, Column) {
     (Some(of_fields.finish(name.clone())), of_lines.finish(name.clone()))
 }
 
-/// Removes a field from the events, and returns its column.
+/// Removes a field from the events, and returns its column. If the message is removed, the line is
+/// no longer shown.
 fn take(batch: &mut Batch, name: &str) -> Option<Column> {
     if name != MESSAGE {
         return batch.fields.remove(name);
@@ -138,8 +139,9 @@ fn rows(batch: &Batch) -> impl Iterator<Item = usize> + '_ {
     batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end)
 }
 
-/// Computes field `to` from field `from`. `make` returns the cell for each value; the cell may
-/// refer to the old bytes or be pushed into the builder. Copies nothing if nothing changes.
+/// Computes field `to` from field `from`. `make` returns the new cell for each value. The new cell
+/// may refer to the old bytes, or to bytes that `make` has pushed into the builder. Copies nothing
+/// if nothing changes.
 fn change(
     batch: &mut Batch,
     from: &str,
@@ -170,7 +172,7 @@ fn change(
 }
 
 /// Returns the text of a value without escapes, and a cell that refers to exactly this text.
-/// Returns `None` for no value and for `null`.
+/// Returns `None` if there is no value or the value is `null`.
 fn plain<'a>(
     made: &mut ColumnBuilder,
     cell: Cell,

@@ -21,7 +21,7 @@ pub struct Lookup {
     pub default: Option<usize>,
 }
 
-/// A table: maps keys to indexes of its values.
+/// A table, which maps keys to values by their indexes.
 #[derive(Default)]
 pub struct Table {
     keys: HashMap<Vec<u8>, usize>,

@@ -1,4 +1,4 @@
-//! Batches transformed by `fields`.
+//! Tests of batches that `fields` transforms.
 
 use super::*;
 use crate::component::{BuildCx, Component, TransformComponent};

@@ -22,7 +22,7 @@ impl Step for Cast {
 }
 
 fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
-    // The line is always text. A field that was copied from it can be cast.
+    // The message always stays text. A field that was copied from it can be cast.
     let Some(source) = column(batch, name).filter(|_| &**name != MESSAGE) else { return };
     // Unescape the text into a separate column first, because cast values are in a different
     // buffer.
@@ -61,7 +61,7 @@ fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
     fields.finish().into_iter().for_each(|column: Column| batch.fields.set(column));
 }
 
-/// Hashes a value into hexadecimal digits.
+/// Replaces a value with its hash, as hexadecimal digits.
 pub struct Hash {
     pub field: String,
     pub to: Arc<str>,

@@ -5,7 +5,7 @@ use millstream_model::{Batch, Cell, CellKind, ColumnBuilder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum fields created from the parameters of one batch.
+/// Maximum number of fields that are created from the URL parameters in one batch.
 const PARAMETERS_MAX: usize = 64;
 
 /// Maximum bytes of a parameter's name.
@@ -115,8 +115,8 @@ fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     found
 }
 
-/// Stores the query parameters in their columns. Returns the number of parameters beyond the
-/// limits.
+/// Stores the query parameters in their columns. Returns the number of parameters that were left
+/// out because they exceed the limits or have no valid name.
 fn take_parameters(
     query: &[u8],
     row: usize,

@@ -7,7 +7,7 @@ pub use config::FilterConfig;
 use crate::util::condition::Condition;
 use millstream_model::{Batch, ComponentError, Map, Outputs};
 
-/// The state of the transform.
+/// A running `filter` transform.
 struct Filter(Condition);
 
 impl Map for Filter {

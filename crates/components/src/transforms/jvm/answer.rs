@@ -61,20 +61,20 @@ fn is_listed(list: &[u32]) -> impl FnMut(usize) -> bool + '_ {
     move |row| rest.next_if(|listed| **listed as usize == row).is_some()
 }
 
-/// The origins of the rows in a batch with emitted events.
+/// The origin of each event in a batch to which the operator has added events.
 struct Places {
-    /// Number of events that each row becomes.
+    /// Number of events that result from each row.
     counts: Vec<u32>,
-    /// Index of the first event of each row.
+    /// Index of the first of these events, by row.
     firsts: Vec<u32>,
-    /// Index of each event in a response's cells.
+    /// Index of each event in the cells of a response.
     cells: Vec<u32>,
-    /// Number of rows before the operator.
+    /// Number of rows in the batch before the operator was called.
     rows: u32,
 }
 
 impl Places {
-    /// Returns the places; `None` if no event was emitted, so that every row keeps its index.
+    /// Returns the places; `None` if no event was emitted, in which case every row keeps its index.
     fn new(batch: &Batch, answer: &Answer) -> Option<Places> {
         if answer.emitted.is_empty() {
             return None;
@@ -98,7 +98,7 @@ impl Places {
         Some(places)
     }
 
-    /// Returns the batch with a row for each event. Emitted events have no fields yet.
+    /// Returns the batch with one row per event. Emitted events have no fields yet.
     fn repeat(&self, batch: &Batch) -> Batch {
         let mut made = batch.repeat(&self.counts);
         let bare = |column: &Column| {
@@ -123,7 +123,8 @@ impl Places {
     }
 }
 
-/// Adds a column to the batch. Rows without a value in the column keep the value in their members.
+/// Adds a column to the batch. Rows without a value in the column keep an earlier value of the
+/// field.
 fn add(batch: &mut Batch, column: Column) {
     let name = column.name.clone();
     batch.fields.lift([&*name], &batch.block);
@@ -167,7 +168,7 @@ fn set_messages(batch: &mut Batch, column: Column) {
     });
 }
 
-/// Sets the lines. If there is no line, the event keeps its text but no longer shows it.
+/// Sets the lines. An event without a value in the column keeps its text, but no longer shows it.
 fn set_message(batch: &mut Batch, column: Column) {
     let kept = |row: usize| column.cells()[row].is_present();
     if !(0..batch.rows()).all(kept) {
@@ -181,8 +182,8 @@ fn set_message(batch: &mut Batch, column: Column) {
     batch.message = texts(batch, column);
 }
 
-/// Returns the column with the text of every value, or with the text of the event if there is no
-/// value.
+/// Returns the column with every value as text. Where there is no value, the text of the event is
+/// used.
 fn texts(batch: &Batch, column: Column) -> Column {
     if column.cells().iter().all(|cell| cell.kind() == CellKind::Text) {
         return column;

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest configurable output of a call, in read blocks.
+/// Largest configurable output of a call, as a number of read blocks.
 const EXPANSION_MAX: u64 = 256;
 
 /// The language of an operator.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// An operator with its statistics.
 pub type Counted = (Operator, Arc<Figures>);
 
-/// The last statistics of an operator.
+/// The latest statistics of an operator.
 #[derive(Default)]
 pub struct Figures {
     calls: AtomicU64,
@@ -24,7 +24,7 @@ impl Figures {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the scripts with their statistics.
+    /// Returns the statistics of each script.
     pub fn tasks(&self) -> Vec<TaskSnapshot> {
         let rules = self.rules.lock();
         let all_ns: u64 = rules.iter().map(|rule| rule.ns).sum();

@@ -28,7 +28,7 @@ use millstream_recorder::{record, recorder};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of hanging calls after which no more calls are made.
+/// Number of hanging calls at which no more calls are made.
 const HANGING_MAX: usize = 2;
 
 /// Outcome of a call that returned a response, whatever the operator did with each event.
@@ -37,8 +37,8 @@ const ANSWERED: &str = "answered";
 /// Drop reason for events in a call that failed as a whole.
 const CALL_FAILED: &str = "call_failed";
 
-/// Drop reason for events in a call whose process exited on every attempt, or did not run before
-/// the call stopped waiting.
+/// Drop reason for events in a call whose process exited on every attempt, or was not running
+/// before the call stopped waiting.
 const PROCESS_ENDED: &str = "process_ended";
 
 /// Drop reason for events in a call that took too long.
@@ -63,7 +63,7 @@ struct Limits {
     reads_lines: bool,
 }
 
-/// The state of the transform.
+/// A running `jvm` transform.
 struct JvmOperator {
     operator: Operator,
     figures: Arc<Figures>,
@@ -109,7 +109,7 @@ impl JvmOperator {
         selected.filter(is_chosen).collect()
     }
 
-    /// Sends the batch after a call with this number of events.
+    /// Sends the batch after a call with this number of events, and handles the failed rows.
     fn settle(&self, changed: answer::Changed, events: usize, out: &mut Outputs) {
         let mut failed = Failed::default();
         failed.examined(events);

@@ -9,7 +9,7 @@ use millstream_jvm::{Operator, OperatorSpec, WeakOperator};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Operators that are or were in use.
+/// Registered operators. Entries of operators that are no longer used are removed.
 static OPERATORS: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 struct Registered {
@@ -48,8 +48,8 @@ pub fn registered(place: &Place<'_>, spec: OperatorSpec) -> Result<Counted, Stri
     Ok((operator, figures))
 }
 
-/// Reads the statistics of the operators in use in a JVM. Returns whether one was called since the
-/// last read.
+/// Reads the statistics of the operators that are in use in a JVM. Returns whether one of them was
+/// called since the last read.
 fn look(java: &Java) -> bool {
     let looks =
         in_use(java.process()).into_iter().map(|(operator, figures)| figures.look(&operator));

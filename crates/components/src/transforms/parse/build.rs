@@ -195,7 +195,7 @@ impl Builder<'_> {
         KeyValue::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    /// Returns the characters that quote values; `default` if they are not configured.
+    /// Returns the characters that quote values, or `default` if they are not configured.
     fn quotes(&self, default: &[u8]) -> Result<Vec<u8>, OptionError> {
         match &self.0.quotes {
             None | Some(Quotes::Enabled(true)) => Ok(default.to_vec()),
@@ -228,7 +228,7 @@ impl Builder<'_> {
         Leef::new(config).map_err(|message| error("/delimiter", message))
     }
 
-    /// Returns the treatment of CEF and LEEF values. `escapes` is the default of the option.
+    /// Returns how CEF and LEEF values are treated. `escapes` is the default of the option.
     fn event_config(&self, escapes: bool) -> Result<EventConfig, OptionError> {
         let escapes = self.0.escapes.unwrap_or(escapes);
         Ok(EventConfig { escapes, null_values: self.null_values(), types: self.types()? })

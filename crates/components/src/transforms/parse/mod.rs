@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maximum formats listed in the reason of a line that no format parses.
+/// Maximum number of formats that are listed in the reason of a line that no format parses.
 const REASONS_MAX: usize = 8;
 
 /// Events in which the parsed field is kept.
@@ -40,7 +40,7 @@ pub enum Keep {
 /// The text to parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
-    /// The field `message`, or the line if no field has this name.
+    /// The `message` field, or the line if there is no such field.
     Message,
     /// The line.
     Line,
@@ -84,7 +84,7 @@ struct TimeField {
     formats: Option<Arc<[usize]>>,
 }
 
-/// Placeholder for the index of a format in rows that no format could parse.
+/// Placeholder for the format of rows that no format could parse.
 const UNPARSED: usize = usize::MAX;
 
 /// Index of the format that parsed each row of a batch, or [`UNPARSED`]. Empty if the timestamps do
@@ -115,7 +115,7 @@ impl ParsedBy {
     }
 }
 
-/// The state of the transform.
+/// A running `parse` transform.
 struct Parse {
     parsers: Vec<Box<dyn Parser>>,
     /// Names of the formats.
@@ -124,7 +124,7 @@ struct Parse {
     keep: Keep,
     /// Fields with timestamps; each format may use a different one.
     times: Vec<TimeField>,
-    /// The formats of the rows in the current batch.
+    /// The format that parsed each row of the current batch.
     parsed_by: ParsedBy,
     on_error: OnError,
 }
@@ -137,7 +137,7 @@ impl Map for Parse {
         if !self.times.is_empty() {
             self.read_times(&mut batch, &mut failed);
         }
-        // The failed lines are known only now.
+        // Only now is it known which lines have failed.
         if let Some(source) = source {
             self.keep(&mut batch, &source, &mut failed);
         }
@@ -168,7 +168,8 @@ impl Parse {
                 read_ns: batch.read_ns,
             };
             parser.set_header(batch.header.as_ref());
-            // Lines that the previous format could not parse are reparsed as a whole.
+            // The next format parses these lines from the beginning, so their failures must not
+            // stay in `fields`.
             before.push(fields.take_failures());
             parser.parse(&input, &mut fields);
             let unparsed = runs_of(fields.failures());
@@ -252,8 +253,8 @@ fn is_equal(batch: &Batch, one: &Column, other: &Column, row: usize) -> bool {
 /// The reasons of lines that a format could not parse, by row.
 type Failures = HashMap<usize, &'static str>;
 
-/// Returns the failure reasons of each format except the last. The first entry precedes the first
-/// format.
+/// Returns the failure reasons of each format except the last, by row. The first entry of `before`
+/// is skipped, because it precedes the first format.
 fn by_row(before: &[Vec<Failure>]) -> Vec<Failures> {
     let by_row =
         |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
@@ -282,7 +283,7 @@ fn text_of(batch: &mut Batch, name: &Arc<str>) -> Column {
     unescaped
 }
 
-/// Returns the rows of `runs` that have a value to parse.
+/// Returns the rows of `runs` that have a value to parse. Records all other rows as failed.
 fn present(column: &Column, runs: Vec<(usize, usize)>, failed: &mut Failed) -> Vec<(usize, usize)> {
     let is_text = |cell: &Cell| !matches!(cell.kind(), CellKind::Absent | CellKind::Null);
     if column.cells().iter().all(is_text) {
@@ -335,7 +336,8 @@ impl Parse {
             let rows = segment.first_row..segment.first_row + segment.rows;
             segment.origin.state.record_times(segment.ack.range(), &times[rows]);
         }
-        // Without any time, later components need not look at each row.
+        // If no time was read, keep the batch without times, so that later components need not look
+        // at each row.
         if read > 0 {
             batch.time = Some(times.into());
         }
@@ -401,8 +403,8 @@ impl TimeField {
         self.formats.as_ref().is_none_or(|formats| parsed_by.is_one_of(formats, row))
     }
 
-    /// Removes the field from the rows to which this timestamp applies, except from the rows in
-    /// `unread`.
+    /// Unless the field is kept, removes it from the rows to which this timestamp applies, except
+    /// from the rows in `unread`.
     fn leave_out(&self, batch: &mut Batch, unread: &[usize], parsed_by: &ParsedBy) {
         let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
         if unread.is_empty() && parsed_by.0.is_empty() {

@@ -1,4 +1,4 @@
-//! Batches transformed by `parse`.
+//! Tests of batches that `parse` transforms.
 
 use super::*;
 use crate::component::Component;

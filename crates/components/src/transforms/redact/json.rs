@@ -12,7 +12,7 @@ pub struct Token {
     pub is_string: bool,
     /// Whether the token is the name of a member.
     pub is_name: bool,
-    /// Whether the token is the value, or in the value, of a member with a secret name.
+    /// Whether the token is, or is part of, the value of a member with a secret name.
     pub is_secret: bool,
 }
 
@@ -23,7 +23,7 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// Returns the strings and numbers of a JSON object or array, or of an object's members, in order.
-/// For any other text, returns ranges within its bounds.
+/// For any other text, the ranges are arbitrary but within the text.
 pub fn tokens(text: &[u8], is_secret: impl Fn(&[u8]) -> bool) -> Vec<Token> {
     let mut walk =
         Walk { text, at: 0, depth: 0, secret_from: None, pending: false, tokens: Vec::new() };

@@ -33,7 +33,7 @@ const COUNTED: [&str; PATTERN + 1] = [
     "redacted_pattern",
 ];
 
-/// The state of the transform.
+/// A running `redact` transform.
 #[derive(Clone)]
 struct Redact {
     detectors: Detectors,
@@ -89,7 +89,7 @@ impl Redact {
         COUNTED.iter().zip(by_name).for_each(|(name, count)| out.counters.noted(name, count));
     }
 
-    /// Redacts field names. A number is appended to names that become equal.
+    /// Redacts field names. If names become equal, appends numbers to them.
     fn rename(&self, batch: &mut Batch, out: &Outputs) {
         let new: Vec<Option<Vec<u8>>> =
             batch.fields.iter().map(|column| self.hidden_name(&column.name)).collect();
@@ -124,7 +124,8 @@ impl Redact {
         (!hits.is_empty()).then_some(out)
     }
 
-    /// Rewrites the values of a column that overlap a match.
+    /// Redacts the values of a column that overlap a match. Returns the number of values that were
+    /// dropped because they are too large.
     fn rewrite(
         &self,
         batch: &mut Batch,
@@ -264,18 +265,18 @@ struct Edit {
 }
 
 impl Edit {
-    /// Returns the edit for a text that begins `by` bytes earlier.
+    /// Returns the edit for a longer text that has `by` more bytes at its beginning.
     fn shifted(self, by: usize) -> Edit {
         Edit { range: self.range.start + by..self.range.end + by, text: self.text }
     }
 }
 
-/// Appends a text with its edits. The edits must be in order.
+/// Appends a text after applying edits, which must be in order.
 fn apply(edits: &[Edit], text: &[u8], out: &mut Vec<u8>) {
     apply_to(edits, text, 0..text.len(), out);
 }
 
-/// Appends `text[range]` with its edits. The edits must be in order.
+/// Appends `text[range]` after applying edits, which must be in order.
 fn apply_to(edits: &[Edit], text: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
     let mut done = range.start;
     for edit in edits {
@@ -314,7 +315,7 @@ fn hits_of(cell: Cell, column: usize, row: &[SearchHit]) -> Vec<Hit> {
     hits
 }
 
-/// Index of detector `key`, under which secret names are counted.
+/// Index of the `key` detector, under which secret names are counted.
 const SECRET: usize = Detector::Key as usize;
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use millstream_model::{Batch, Cell, CellKind, Column};
 pub struct SearchHit {
     /// Row of the match.
     pub row: usize,
-    /// Index of the column whose separate buffer contains the match; `None` for the block.
+    /// Index of the column whose buffer contains the match; `None` if the block contains it.
     pub own: Option<usize>,
-    /// Range of the match in the buffer or block.
+    /// Range of the match in the buffer or block, and the detector.
     pub hit: Hit,
 }
 
@@ -117,7 +117,7 @@ impl<'b> Search<'b> {
         self.found.extend(self.hits.iter().map(|hit| SearchHit { row, own, hit: place(hit) }));
     }
 
-    /// Searches a text and its unescaped form.
+    /// Searches a text, and also its unescaped form if it may contain escapes.
     fn plain(&mut self, text: &[u8], mask: u8) {
         self.detectors.find(text, mask, &mut self.hits);
         if mask != 0 && memchr::memmem::find(text, ESCAPE).is_some() {
@@ -162,7 +162,8 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Searches the strings and numbers of JSON. If `is_secret`, all of them are secret.
+    /// Searches the strings and numbers of JSON. If `is_secret` is set, all of them except names
+    /// are secret.
     fn json(&mut self, text: &[u8], is_secret: bool) {
         let detectors = self.detectors;
         for Token { range, is_string, is_name, is_secret: of_secret } in

@@ -1,4 +1,4 @@
-//! Batches transformed by `redact`.
+//! Tests of batches that `redact` transforms.
 
 use super::*;
 use crate::component::{BuildCx, Component, TransformComponent};

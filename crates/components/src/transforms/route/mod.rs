@@ -22,7 +22,7 @@ pub enum Match {
     First,
 }
 
-/// The state of the transform.
+/// A running `route` transform.
 struct Route {
     conditions: Arc<[Condition]>,
     matching: Match,
@@ -42,7 +42,8 @@ impl Map for Route {
                 out.send(index + 1, chosen);
             }
         }
-        // The number is exact if no event has a result, otherwise a lower bound.
+        // An event can have several results, so this is only a lower bound for the events without
+        // any result.
         let unanswered = (batch.events() as u64).saturating_sub(answered);
         out.counters.noted("no_result", unanswered);
         if left.events() > 0 {

@@ -9,7 +9,7 @@ use crate::transforms::windows::{TaskDefinition, field_names};
 use millstream_rules::{InvalidField, Plan};
 use std::sync::Arc;
 
-/// The plan of tasks, for use outside of an agent.
+/// The plan of the tasks, for tools that do not run an agent.
 pub struct Planned {
     /// The plan.
     pub plan: Plan,

@@ -28,7 +28,7 @@ fn timed(rows: &[(&str, &str, i64)]) -> Batch {
     batch
 }
 
-/// Returns the results without their numbers.
+/// Returns the results without their sequence numbers.
 fn results(rig: &Rig) -> Vec<String> {
     let text = |result: &String| result.split_once(": ").unwrap().1.to_owned();
     rig.results().iter().map(text).collect()

@@ -11,7 +11,7 @@ use crate::util::template::Template;
 use millstream_model::{Batch, ComponentError, EventId, Map, Outputs, Segment};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The state of the transform.
+/// A running `sample` transform.
 struct Sample {
     one_in: u64,
     key: Option<Template>,

@@ -15,10 +15,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Key shared by all events whose own key is beyond `keys_max`.
+/// Key under which all events count if no key is configured, and events whose key is beyond
+/// `keys_max`.
 const OVERFLOW: u64 = 0;
 
-/// The state of the transform.
+/// A running `throttle` transform.
 struct Throttle {
     /// One event's share of the window, in nanoseconds.
     share_ns: u64,

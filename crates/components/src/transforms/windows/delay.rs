@@ -5,8 +5,8 @@ use millstream_model::{EngineTime, Now};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time that an event-time window is given to produce its results if it ended because they were
-/// due, in nanoseconds.
+/// Minimum time in nanoseconds from the end of an event-time window until its results can be late.
+/// A window may end at the moment when its results are due.
 const GRACE_NS: i64 = 1_000_000_000;
 
 /// A window that has ended, but whose last result is not in the feed yet.
@@ -20,7 +20,7 @@ pub struct Delay {
     /// window.
     behind: Duration,
     /// Time after `ended` at which the results are due, in nanoseconds; negative if they were due
-    /// before.
+    /// earlier, and `None` if they are never due.
     due_ns: Option<i64>,
 }
 
@@ -45,7 +45,8 @@ impl Delay {
         if is_logged {
             behind = Duration::ZERO;
         } else if ending.is_live {
-            // Events arrived until this time, so the clock was set forward.
+            // Events arrived until this time. If the end is further in the past, the clock was set
+            // forward.
             behind = behind.min(now.since_start - ending.updated);
         }
         let can_be_due = ending.is_live || !is_logged;
@@ -56,12 +57,12 @@ impl Delay {
         Delay { task, ended: now.since_start, behind, due_ns }
     }
 
-    /// Returns the delay of results that are complete now.
+    /// Returns the delay of the results if they are all in the feed now.
     pub fn until(&self, now: Now) -> Duration {
         (now.since_start - self.ended) + self.behind
     }
 
-    /// Returns whether results that are complete now are later than they are due.
+    /// Returns whether the results are late if they are all in the feed now.
     pub fn is_overdue(&self, now: Now) -> bool {
         let since_ns = (now.since_start - self.ended).as_nanos() as i64;
         self.due_ns.is_some_and(|due_ns| since_ns > due_ns)
@@ -73,7 +74,7 @@ impl Delay {
 pub struct Delays(VecDeque<(u64, Delay)>);
 
 impl Delays {
-    /// Adds a window. Its last result is numbered `next - 1`.
+    /// Adds a window whose last result has the number `next - 1`.
     pub fn push(&mut self, next: u64, delay: Delay) {
         self.0.push_back((next, delay));
     }

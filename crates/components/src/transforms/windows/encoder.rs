@@ -15,10 +15,12 @@ use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-/// One batch in this many is measured, because two readings of the clock per task take up to 50 ns.
+/// Number of batches of which one is measured, because two readings of the clock per task take up
+/// to 50 ns.
 const BATCHES_PER_MEASURED: u64 = 16;
 
-/// Number of bytes per origin after a partial result: its id and its latest time.
+/// Number of bytes for each origin after a partial result: the id of the origin and its latest
+/// time.
 const ORIGIN_BYTES: usize = 16;
 
 /// Aggregates the events of batches.

@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause before the next check whether a snapshot is committed.
+/// Pause before the next check whether the snapshot is committed.
 const COMMIT_LOOK: Duration = Duration::from_millis(10);
 
 /// Pause before the next results are produced, so that events can be merged in between.
@@ -29,26 +29,26 @@ pub const EMIT_PAUSE: Duration = Duration::from_millis(1);
 /// wait for a large window. Producing them takes a few milliseconds.
 const GROUPS_AT_ONCE: u64 = 2_000;
 
-/// Lower and upper bound for the limit on unsettled results. At the limit, no more results are
-/// produced. Groups take less memory than their results, and are in the snapshot. Results are not
-/// part of `memory`.
+/// Bounds of the limit on unsettled results. At the limit, no more results are produced, because
+/// groups take less memory than their results and are already in the snapshot. Results do not count
+/// toward `memory`.
 const RESULTS_MAX: RangeInclusive<usize> = 10_000..=131_072;
 
-/// Bytes of `memory` per unsettled result. A sink that settles once a second, such as `file`,
-/// receives at most the maximum number of unsettled results per second.
+/// Number of bytes of `memory` per unsettled result that is allowed. A sink that settles once a
+/// second, such as `file`, receives at most the maximum number of unsettled results per second.
 const RESULT_BYTES: usize = 512;
 
 /// Maximum time between two checks for windows to end, if events arrive continuously.
 const END_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Minimum memory of a window, in bytes, that ends early because the process has little memory
+/// Minimum memory in bytes of a window that may end early because the process has little memory
 /// left.
 const EARLY_BYTES_MIN: usize = 1 << 20;
 
-/// Pause between two windows that end early for this reason.
+/// Minimum pause between two windows that end early for this reason.
 const EARLY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The state of the lane.
+/// The lane of a `rules` or `aggregate` transform.
 pub struct WindowLane {
     id: Arc<str>,
     plan: Arc<Plan>,
@@ -61,7 +61,7 @@ pub struct WindowLane {
     /// The snapshot; `None` in a unit test of a configuration, and while a thread writes it.
     segments: Option<Segments>,
     results: Results<Outcome>,
-    /// Number of unsettled results at which no more are produced.
+    /// Number of unsettled results at which no more results are produced.
     results_max: usize,
     /// Windows whose results are not all in the feed.
     delays: Delays,
@@ -149,8 +149,8 @@ impl WindowLane {
         }
     }
 
-    /// Ends the largest window while the process has little memory. Does so only if sinks have
-    /// taken all previous results, because otherwise this would not free memory.
+    /// Ends the largest window while the process has little memory. Does so only if the sinks have
+    /// settled all previous results, because otherwise this would not free memory.
     fn end_early(&mut self, now: Now) {
         let are_settled = self.results.next() == self.results.first();
         if now.since_start < self.next_early || self.tasks.has_ended() || !are_settled {
@@ -160,7 +160,7 @@ impl WindowLane {
         self.tasks.end_largest(EARLY_BYTES_MIN, &self.counters, now);
     }
 
-    /// Returns whether more results will be produced soon.
+    /// Returns whether more results will be produced without waiting for the sinks.
     fn makes_more(&self) -> bool {
         let waiting = self.results.next() - self.results.first();
         self.tasks.has_ended() && waiting < self.results_max as u64
@@ -188,7 +188,8 @@ impl WindowLane {
         };
         let begins = self.is_whole || segments.begins_segment();
         let frame = self.frame(begins);
-        // Until the frame is written, the tables assume that nothing has changed.
+        // Writing the frame has marked all changes as saved. If this frame is lost, the next one
+        // must contain the whole state.
         self.is_whole = true;
         let next = self.results.next();
         let (timer, bytes) = (recorder::start(EventKind::Snapshot), frame.len());
@@ -248,13 +249,14 @@ fn open_segments(cx: &LaneCx) -> (Option<Segments>, Saved) {
     (Some(segments), saved)
 }
 
-/// Returns the number of unsettled results at which no more are produced.
+/// Returns the number of unsettled results at which no more results are produced, for this much
+/// memory.
 pub fn results_max(memory_bytes_max: usize) -> usize {
     (memory_bytes_max / RESULT_BYTES).clamp(*RESULTS_MAX.start(), *RESULTS_MAX.end())
 }
 
-/// Produces the results for up to `groups_max` groups in a window, and returns the number of
-/// results.
+/// Produces the results of up to `groups_max` groups in a window, and returns the number of these
+/// groups.
 fn emit(id: &str, ended: &mut EndedWindow, groups_max: u64, results: &mut Results<Outcome>) -> u64 {
     let definition = &ended.definition;
     let inputs = definition.inputs();
@@ -317,8 +319,8 @@ impl Lane for WindowLane {
     }
 
     fn wants_sync(&self) -> bool {
-        // Thousands of tasks end at the same time; one snapshot contains the results of all of
-        // them.
+        // Thousands of tasks may end windows at the same time; one snapshot contains the results of
+        // all of them.
         self.results.are_unsaved() && !self.makes_more()
     }
 

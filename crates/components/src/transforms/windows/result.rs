@@ -51,13 +51,13 @@ pub struct WindowResults<'w> {
 pub struct Group<'w> {
     pub groups: &'w Groups,
     pub group: u32,
-    /// Whether this is the overflow group, which holds the events beyond the group limit.
+    /// Whether this is the overflow group, which counts the events beyond the group limit.
     pub is_overflow: bool,
 }
 
 impl WindowResults<'_> {
-    /// Passes on the results of a group: one for each function with a value, and one for each value
-    /// of `top`.
+    /// Passes the results of a group to `push`: one for each function with a value, and one for
+    /// each value of `top`.
     pub fn of_group(&self, group: Group<'_>, mut push: impl FnMut(Outcome)) {
         let mut tags = self.tags(group);
         // Rendered once per group, because samples are long.

@@ -89,8 +89,8 @@ impl Rig {
         rig
     }
 
-    /// Reopens the lane with the committed state. `number_min` is the number before which a sink
-    /// has settled.
+    /// Reopens the lane with the committed state. A sink has settled all results with numbers below
+    /// `number_min`.
     pub fn start(&mut self, number_min: u64) {
         self.lane = None;
         self.noted = None;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub struct Saved {
     /// Definitions by number.
     pub definitions: BTreeMap<u32, Arc<Definition>>,
-    /// Open windows by number.
+    /// Windows by number, including ended windows whose results were not all produced.
     pub windows: BTreeMap<u64, SavedWindow>,
     /// Results that some sink has not settled.
     pub results: VecDeque<Outcome>,
@@ -121,8 +121,8 @@ impl Saved {
 }
 
 impl SavedWindow {
-    /// Records the number of groups whose results were produced. It must not exceed the number of
-    /// groups, and must not decrease.
+    /// Records the number of groups whose results were produced. The number must not exceed the
+    /// number of groups, and must not decrease.
     fn emit(&mut self, emitted: u64) -> Option<()> {
         let groups = (self.groups.len() + self.overflow.len()) as u64;
         (self.emitted..=groups).contains(&emitted).then_some(())?;
@@ -137,8 +137,8 @@ fn change(groups: &mut Groups, groups_max: usize, mut bytes: &[u8]) -> Option<()
     (bytes.is_empty() && groups.len() <= groups_max).then_some(())
 }
 
-/// Reads the frames of a snapshot and writes their state as one frame; returns `None` if they are
-/// damaged or contradict each other.
+/// Reads the frames of a snapshot, and writes the resulting state as one frame. Returns `None` if
+/// the frames are damaged or contradict each other.
 pub fn rewrite_snapshot(frames: &[u8]) -> Option<Vec<u8>> {
     let mut saved = Saved::default();
     saved.apply(frames)?;

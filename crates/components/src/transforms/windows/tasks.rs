@@ -24,7 +24,7 @@ const ORIGIN_FORGOTTEN: Duration = Duration::from_secs(3600);
 /// Minimum time without events before an event-time window may end.
 const QUIET_MIN: Duration = Duration::from_secs(1);
 
-/// Pause between two checks for event-time windows to end.
+/// Pause between two checks whether event-time windows must end.
 const LOGGED_LOOK: Duration = Duration::from_millis(100);
 
 /// Number of groups that are merged between two memory checks.
@@ -40,9 +40,9 @@ pub struct Tasks {
     /// Periods of arrival-time windows, by length in seconds.
     periods: BTreeMap<u64, Periods>,
     origins: HashMap<u64, Origin>,
-    /// Ended windows whose results are not complete, the most urgent first.
+    /// Ended windows whose results are not all produced, the most urgent first.
     ended: VecDeque<EndedWindow>,
-    /// Window numbers of the windows that ended since the last snapshot, with all results.
+    /// Numbers of the saved windows whose results were all produced since the last snapshot.
     gone: Vec<u64>,
     next_window: u64,
     next_definition: u32,
@@ -108,7 +108,7 @@ struct Origin {
 
 /// The progress of the origins, by the times of their events.
 struct Latest {
-    /// Time that all origins with recent events have passed; `None` if there are none.
+    /// Time that all origins with recent events have passed; `None` if no origin has recent events.
     passed_ns: Option<i64>,
     /// The latest time of each origin, ascending.
     all_ns: Vec<i64>,
@@ -123,7 +123,7 @@ impl Latest {
     }
 }
 
-/// The memory of all groups.
+/// The memory of all windows, and its limit.
 struct Memory {
     used: usize,
     max: usize,
@@ -204,8 +204,8 @@ impl EndedWindow {
 }
 
 impl Tasks {
-    /// Opens the windows of tasks with the state in a snapshot. Windows with other definitions end
-    /// immediately, because they receive no more events.
+    /// Opens the windows of tasks with the state in a snapshot. Windows whose definition is no
+    /// longer used end immediately, because they receive no more events.
     pub fn open(
         definitions: &[Arc<Definition>],
         frequent: FrequentKeys,
@@ -272,7 +272,8 @@ impl Tasks {
         }
     }
 
-    /// Continues the windows in a snapshot.
+    /// Takes over the windows in a snapshot. A window has ended if its definition is no longer used
+    /// or some of its results were already produced.
     fn take_up(&mut self, saved: &mut Saved, numbers: &HashMap<u32, usize>, now: Now) {
         for (number, saved_window) in std::mem::take(&mut saved.windows) {
             let Some(definition) = saved.definitions.get(&saved_window.definition) else {
@@ -288,8 +289,8 @@ impl Tasks {
             self.memory.used += window.update_memory();
             let open = numbers.get(&saved_window.definition).filter(|_| saved_window.emitted == 0);
             let ended = match open {
-                // Of two windows with the same end, the earlier one had ended, and events arrived
-                // late.
+                // If two windows have the same end, the earlier one had already ended, and late
+                // events created the other one.
                 Some(task) => self.list[*task].windows.insert(saved_window.end_ns, window),
                 None => Some(window),
             };
@@ -440,8 +441,9 @@ impl Tasks {
         self.origins.retain(|_, origin| now.since_start - origin.seen < ORIGIN_FORGOTTEN);
     }
 
-    /// Ends arrival-time windows: the window that ended now, and windows that ended while the agent
-    /// was down.
+    /// Ends arrival-time windows: the window whose period ends now, windows that ended while the
+    /// agent was down, and windows beyond the current period, which exist if the clock was set
+    /// back.
     fn end_arrived(
         &mut self,
         task: usize,
@@ -535,7 +537,7 @@ impl Tasks {
         self.ended.front_mut()
     }
 
-    /// Returns whether an ended window has incomplete results.
+    /// Returns whether there is an ended window whose results are not all produced.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
@@ -549,7 +551,7 @@ impl Tasks {
         }
     }
 
-    /// Updates each task's number of groups.
+    /// Updates the number and the memory of each task's groups.
     pub fn note_groups(&self, stats: &Stats) {
         for (at, task) in self.list.iter().enumerate() {
             let groups = task.windows.values().map(|window| window.groups.len()).sum();
@@ -569,7 +571,7 @@ impl Tasks {
         self.periods.values().map(|periods| periods.left(now)).chain(logged).min()
     }
 
-    /// Returns whether an arrival-time window has ended.
+    /// Returns whether a period of arrival-time windows has ended.
     pub fn has_period_ended(&self, now: Now) -> bool {
         self.periods.values().any(|periods| periods.left(now).is_zero())
     }

@@ -43,7 +43,7 @@ fn without_open_windows_by_the_time_of_events_there_is_nothing_to_wait_for() {
 fn a_window_of_late_events_does_not_replace_the_ended_one_with_the_same_end() {
     let mut frame = Frame::default();
     frame.definition(0, &logged());
-    // The first window has ended, and waits for its results to be produced.
+    // The first window has ended, and some of its results are still to be produced.
     frame.window(0, 0, NOW.unix_ns);
     frame.window(1, 0, NOW.unix_ns);
     let mut saved = Saved::default();

@@ -13,11 +13,11 @@ use std::time::Duration;
 /// Interval between two reads of the statistics.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last statistics of each JVM; `None` is the JVM inside the agent, a separate process is
+/// The latest statistics of each JVM. `None` is the JVM inside the agent; a separate process is
 /// identified by its name.
 static JVMS: Mutex<BTreeMap<Option<String>, JvmSnapshot>> = Mutex::new(BTreeMap::new());
 
-/// The JVMs whose statistics a thread reads.
+/// The JVMs whose statistics are read, each by a separate thread.
 static WATCHED: Mutex<BTreeSet<Option<String>>> = Mutex::new(BTreeSet::new());
 
 /// Additional functions that are called once per interval.
@@ -26,12 +26,12 @@ static LOOKS: Mutex<Vec<Look>> = Mutex::new(Vec::new());
 /// Reads statistics of code in a JVM. Returns whether the code has run since the last call.
 pub type Look = fn(&Java) -> bool;
 
-/// Returns the statistics of the JVM inside the agent; `None` if it does not run.
+/// Returns the statistics of the JVM inside the agent; `None` if it is not running.
 pub fn jvm_snapshot() -> Option<JvmSnapshot> {
     known(&None)
 }
 
-/// Returns the last statistics of a JVM.
+/// Returns the latest statistics of a JVM.
 fn known(process: &Option<String>) -> Option<JvmSnapshot> {
     let Collections { requested, ignored } = heap::collections(process);
     let known = JVMS.lock().get(process).copied()?;
@@ -62,7 +62,8 @@ pub fn jvm_process_snapshots() -> Vec<JvmProcessSnapshot> {
     snapshots
 }
 
-/// Starts to call a function for a JVM once per interval. Does nothing if it is already called.
+/// Starts a thread that reads the statistics of a JVM, unless one exists. From now on, the threads
+/// of all JVMs also call `look` once per interval.
 pub fn watch(java: &Java, look: Look) {
     let mut looks = LOOKS.lock();
     if !looks.iter().any(|known| std::ptr::fn_addr_eq(*known, look)) {
@@ -96,12 +97,13 @@ fn find(process: &Option<String>, inside: &Option<Jvm>) -> Option<Java> {
 /// Reads the statistics of a JVM until it is no longer used.
 fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
     let find = || find(&process, &inside);
-    // Whether code has run since the last statistics, or a collection may have ended since then.
+    // Whether code had run at the previous look. If so, the statistics are read once more after the
+    // last run, because a collection may have ended since then.
     let mut has_changed = true;
     loop {
         let Some(java) = find() else {
             let mut watched = WATCHED.lock();
-            // Another process with this name may have started meanwhile.
+            // Another process with this name may have been started in the meantime.
             if find().is_none() {
                 JVMS.lock().remove(&process);
                 watched.remove(&process);
@@ -115,7 +117,7 @@ fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
             look_at(&java, &process);
         }
         has_changed = has_run;
-        // The process must not be kept during the pause.
+        // Drop the handle, so that it does not keep the process running during the pause.
         drop(java);
         std::thread::sleep(INTERVAL);
     }

@@ -1,9 +1,9 @@
 //! Adapts the heaps of the JVMs to the memory pressure.
 //!
 //! While the pressure is high, a JVM collects garbage and returns memory to the system. When the
-//! pressure is low again, its heap may keep more memory, which costs less CPU time. A separate
-//! thread for each JVM makes these requests, because a collection takes time and the governor must
-//! not wait for it.
+//! pressure is low again, its heap may keep more memory, which saves CPU time. A separate thread
+//! for each JVM makes these requests, because a collection takes time and the governor must not
+//! wait for it.
 
 use super::java::Java;
 use millstream_jvm::{CallError, JvmStats};
@@ -19,7 +19,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// Longest time between two collections, used while they return no memory.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Inverse of the maximum time share that collections may take.
+/// Inverse of the maximum share of time that collections may take.
 const TIME_PART: u32 = 20;
 
 /// Interval at which a thread checks whether its JVM is still used.
@@ -42,7 +42,7 @@ struct Follower {
 /// Numbers of collections that were requested from a JVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collections {
-    /// Number of all requested collections.
+    /// Total number of requested collections.
     pub requested: u64,
     /// Number of requested collections after which the heap kept memory that it did not use.
     pub ignored: u64,
@@ -95,7 +95,7 @@ fn follow(
         thread::park_timeout(LOOK);
         let Some(java) = find() else {
             let mut followers = FOLLOWERS.lock();
-            // Another process with this name may have started meanwhile.
+            // Another process with this name may have been started in the meantime.
             if find().is_none() {
                 followers.remove(process);
                 return;
@@ -116,7 +116,7 @@ fn follow(
     }
 }
 
-/// The requests to the heap.
+/// The state of a JVM's heap with respect to memory pressure.
 #[derive(Default)]
 struct Heap {
     collections: Collections,

@@ -2,13 +2,13 @@
 
 use millstream_kafka::ErrorCode;
 
-/// Returns whether the error is about a topic, or about a partition of it.
+/// Returns whether the error is about a topic or one of its partitions.
 pub fn is_about_topic(code: ErrorCode) -> bool {
     use ErrorCode::{InvalidTopic, UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
     matches!(code, InvalidTopic | UnknownPartition | UnknownTopic | UnknownTopicOrPartition)
 }
 
-/// Returns whether the error is about a topic, or about the right to read it.
+/// Returns whether the error is about a topic, or about the permission to access it.
 pub fn concerns_topic(code: ErrorCode) -> bool {
     is_about_topic(code) || code == ErrorCode::TopicAuthorizationFailed
 }
