@@ -97,8 +97,8 @@ fn find(process: &Option<String>, inside: &Option<Jvm>) -> Option<Java> {
 /// Reads the statistics of a JVM until it is no longer used.
 fn look_while_used(process: Option<String>, inside: Option<Jvm>) {
     let find = || find(&process, &inside);
-    // Whether code had run at the previous look. If so, the statistics are read once more after the
-    // last run, because a collection may have ended since then.
+    // Whether code had run at the previous look. The statistics are then read even if no code has
+    // run since, because a collection may have ended.
     let mut has_changed = true;
     loop {
         let Some(java) = find() else {
