@@ -87,14 +87,14 @@ fn shared_file(
     Some(Fault::new(&second.place, format!("`{}` and `{}` {what}", first.id, second.id), advice))
 }
 
-/// Returns whether two paths with `*` for fields can match the same file. No value is empty or
-/// contains a `/`.
+/// Returns whether two paths, in which `*` replaces a field, can be the same file. Field values are
+/// never empty and contain no `/`.
 fn paths_may_match(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.as_os_str().as_bytes(), other.as_os_str().as_bytes());
-    // For each prefix of `other`, whether the prefix can match the prefix of `one` so far.
+    // For each prefix of `other`, whether it can match the part of `one` that was processed so far.
     let mut fits = vec![false; other.len() + 1];
     fits[0] = true;
-    // A star matches one or more bytes.
+    // A star matches one or more bytes other than `/`.
     for &byte in one {
         let mut next = vec![false; other.len() + 1];
         for (at, &against) in other.iter().enumerate() {
@@ -111,7 +111,7 @@ fn paths_may_match(one: &Path, other: &Path) -> bool {
 }
 
 /// Checks that a sink does not write to `data_dir`, because a field's value could name one of the
-/// agent's own files, or a rotation could move it.
+/// agent's own files, or a rotation could move one.
 fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> {
     let data_dir = &config.globals.data_dir;
     let data_dir = canonical(&std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));

@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// data in addition to the events.
 const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
-/// Maximum bytes of an error.
+/// Maximum bytes of a response that contains an error.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
 /// Maximum bytes of a file with a token.
@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Returns the process of the agent, if it responds on its control socket.
+    /// Returns the process of the agent, if it accepts connections on its control socket.
     pub fn pid(&self) -> Option<Pid> {
         let data_dir = self.data_dir()?;
         let folder = reach(data_dir).ok()?;
@@ -258,8 +258,8 @@ impl Client {
         self.exchange(method, path, body, DOWNLOAD_BYTES_MAX).await
     }
 
-    /// Gets a lasting response, and passes each piece of its body to `take` until `take` breaks. A
-    /// running agent sends a piece every ten seconds.
+    /// Requests a lasting response, and passes each piece of its body to `take` until `take`
+    /// breaks. A running agent sends a piece every ten seconds.
     ///
     /// # Errors
     ///
@@ -398,12 +398,13 @@ async fn send(
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
         let status = response.status();
-        // An agent that is not ready sends an equally long response.
+        // The response of an agent that is not ready can be as long as a normal one, so the same
+        // limit applies.
         let body = collect(response.into_body(), bytes_max, path).await?;
         if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
     };
-    // The connection makes progress only while it is polled, and its errors are also errors of the
-    // exchange. It must end before a response that is too long.
+    // The connection makes progress only while it is polled. The exchange reports its errors, and
+    // ends early if the response is too long.
     let connected = async {
         let _ = connection.await;
         std::future::pending().await

@@ -98,7 +98,7 @@ async fn ask(client: &Client, has_ids: bool) -> Result<(Value, Bottleneck, Behin
     Ok((diagnosis, get(client, "/api/bottleneck").await?, behind))
 }
 
-/// Waits until a starting agent has a diagnosis. A running agent has sources.
+/// Waits until a starting agent has a diagnosis. The diagnosis of a running agent contains sources.
 async fn first_diagnosis(client: &Client) -> Result<Value, ClientError> {
     let begun = Instant::now();
     loop {

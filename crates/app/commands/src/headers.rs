@@ -14,8 +14,8 @@ pub fn of(config: &Config, source: &Component) -> Option<HeaderLines> {
     certain.or(wanted.first()).cloned()
 }
 
-/// Returns an error for each component that expects other header lines from a source than a
-/// component upstream.
+/// Returns an error for each component that expects different header lines from a source than
+/// another component, or that expects header lines but does not read from a `file` source.
 pub fn conflicts(config: &Config) -> Vec<Fault> {
     let sources = || config.components.iter().filter(|c| c.kind == Kind::Source);
     let found: HashSet<&str> = sources()

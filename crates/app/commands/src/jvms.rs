@@ -67,7 +67,7 @@ fn inside_jvm(config: &Config) -> (String, u64) {
     ("the JVM inside the agent".to_owned(), JvmMemory::of(&jvm_options(config)).total_bytes())
 }
 
-/// Returns the JVMs that components use.
+/// Returns the JVMs that components use, with their maximum memory.
 fn needed_jvms(config: &Config) -> Jvms {
     let inside = needs_jvm(config).then(|| inside_jvm(config));
     let processes = jvm_processes(config);
@@ -83,7 +83,7 @@ fn processes_in_use(config: &Config) -> BTreeSet<String> {
     config.components.iter().flat_map(|component| processes_of(&*component.decoded)).collect()
 }
 
-/// Returns whether a component runs in the JVM.
+/// Returns whether a component runs in the JVM inside the agent.
 pub fn needs_jvm(config: &Config) -> bool {
     config.components.iter().any(|component| runs_inside(&*component.decoded))
 }

@@ -28,7 +28,8 @@ pub struct Loader {
 
 impl Loader {
     /// Loads a configuration and checks that it could run in an agent that has reserved this much
-    /// memory for a JVM. The task files in use replace invalid ones.
+    /// memory for a JVM. The tasks in `previous`, which are in use, replace task files that are
+    /// invalid.
     pub fn check(&self, files: &[PathBuf], previous: &TaskFiles, reserved_bytes: u64) -> Loaded {
         let env = |name: &str| std::env::var(name).ok();
         let secrets = millstream_config::secrets(files, &env);

@@ -33,7 +33,7 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 const RAW_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 /// Size of the writer's buffer that stays allocated, in bytes.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
-/// Number of message bytes that are kept to identify the message when repeats are reported.
+/// Maximum bytes of the last message that are kept, to show which message was repeated.
 const SAMPLE_BYTES_MAX: usize = 200;
 /// Length of the window in which a call site's lines are counted.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -220,8 +220,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lines: VecDeque<String>,
-    /// Number of lines ever queued, and number of lines that the writer has finished.
+    /// Number of lines that were ever queued.
     queued: u64,
+    /// Number of queued lines that the writer has finished, including failed ones.
     written: u64,
     dropped: u64,
     /// Dropped lines that the log has reported.
@@ -252,7 +253,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Formats outside of the lock, and only messages that will be written.
+    /// Logs a record. Formats it outside of the lock, and only if it will be written.
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
         // A secret that is cut off would not be recognized, so mask secrets first.
@@ -290,7 +291,7 @@ impl Shared {
     /// Waits for lines and moves all of them to `buffer`; returns their number.
     fn next(&self, buffer: &mut String) -> u64 {
         buffer.clear();
-        // Frees the memory of a burst.
+        // Free memory that a burst of messages needed.
         buffer.shrink_to(BUFFER_BYTES_KEPT);
         let mut state = self.lock();
         loop {
@@ -385,8 +386,8 @@ impl State {
         }
     }
 
-    /// Returns the time when the next window with possible repeats closes. Only a full window may
-    /// have repeats, because counted messages wake no thread.
+    /// Returns the time when the next full window closes. Such a window may contain repeats, which
+    /// do not wake the writer.
     fn next_close(&self) -> Option<Instant> {
         let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);
         full.map(|window| window.opened + WINDOW).min()
@@ -404,7 +405,7 @@ impl Window {
     }
 }
 
-/// Returns a record for sources.
+/// Returns a log record in the form in which sources receive it.
 fn record(time: SystemTime, level: Level, target: &str, message: &str) -> LogRecord {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let level = match level {

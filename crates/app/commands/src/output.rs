@@ -100,7 +100,7 @@ impl Output {
     }
 
     fn with_mode(path: &Path, is_unnamed: bool, mode: u32) -> io::Result<Output> {
-        // A device or a pipe must not be replaced.
+        // A device or a pipe must not be replaced with a file.
         if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return Ok(Output::new(Box::new(File::options().write(true).open(path)?)));
         }

@@ -1,7 +1,7 @@
 //! The files of runs in the data folder.
 //!
-//! Each run has a file `run-TIME.rings`, or a link to a file in memory while it runs, see
-//! [`memory`]. A run holds a lock on its file, so that other processes can tell whether the run is
+//! Each run has a file `run-TIME.rings`, or, while it is running, a link to a file in memory (see
+//! [`memory`]). A run holds a lock on its file, so that other processes can tell whether the run is
 //! still active. The next run removes the files of runs that ended in an orderly way, and all but
 //! the newest two files of runs that died. Of the remaining files, those in memory are moved to
 //! disk.

@@ -24,7 +24,7 @@ use super::{Catalog, Component, aliases, buffer, suggest};
 /// Maximum bytes of a file that are hashed to detect changes. No component reads larger files.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
 
-/// A component, as far as it could be parsed.
+/// A component as far as it could be parsed.
 pub struct Draft {
     pub kind: Kind,
     pub id: String,
@@ -45,7 +45,7 @@ pub struct Input {
     pub place: Place,
     /// The name as shown in messages.
     pub shown: String,
-    /// Whether it came from a variable.
+    /// Whether the name came from a variable.
     pub secret: bool,
 }
 

@@ -374,7 +374,7 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     Some(Fault::new(&memory.place, what, format!("use at least {MEMORY_MIN}")))
 }
 
-/// Reports an integer that is too small. The schema reports other invalid values.
+/// Reports a number of cores that is too small. The schema reports other invalid values.
 fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     globals.limits.cpu.filter(|cores| *cores < CPU_MIN)?;
     let cpu = node.nearest("/limits/cpu");

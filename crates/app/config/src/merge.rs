@@ -9,7 +9,7 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 use super::parse::twice;
 
-/// Prefix of top-level keys that hold YAML for anchors; the agent ignores them otherwise.
+/// Prefix of top-level keys that contain only YAML for anchors. The agent ignores these keys.
 pub const SHARED: &str = "x-";
 
 /// The merged configuration, not yet checked.
@@ -21,7 +21,7 @@ pub struct Merged {
     pub components: Vec<(Kind, Entry)>,
     /// Every unit test, in file order.
     pub tests: Vec<Node>,
-    /// Kinds with at least one entry, valid or not.
+    /// Kinds whose sections contain at least one entry, valid or not.
     pub written: Vec<Kind>,
 }
 

@@ -107,7 +107,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Returns the tasks of a file. If the file is invalid, returns the tasks of its previous
-    /// version, except tasks that another file has taken over.
+    /// version, except tasks whose names another file uses now.
     fn file(
         &mut self,
         path: &Path,

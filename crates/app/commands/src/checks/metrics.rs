@@ -3,8 +3,8 @@
 use millstream_config::{Component, Config, Fault};
 use std::collections::HashSet;
 
-/// Returns an error for each input of a metrics-only sink that cannot emit a metric, because the
-/// sink would drop every event.
+/// Returns an error for each input of a metrics-only sink if the input cannot emit metrics, because
+/// the sink would drop all of its events.
 pub fn missing(config: &Config) -> Vec<Fault> {
     let (with_metrics, mut faults) = (with_metrics(config), Vec::new());
     for sink in config.components.iter().filter(|sink| accepts_only_metrics(sink)) {
@@ -18,7 +18,7 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     faults
 }
 
-/// Returns the ids of components that may emit metrics.
+/// Returns the ids of the components that can emit metrics.
 fn with_metrics(config: &Config) -> HashSet<&str> {
     let mut found = HashSet::new();
     loop {

@@ -121,14 +121,15 @@ fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) 
 
 /// Cost of an unpaired event; two unpaired events cost more than a differing pair.
 const ALONE: u32 = 2;
-/// Cost of a differing pair. It is higher than the cost of an unpaired event, so that equal events
-/// are paired.
+/// Cost of a differing pair. It is higher than the cost of one unpaired event, so that equal events
+/// are paired where possible.
 const CHANGED: u32 = 3;
 
-/// Minimal cost of aligning the ends of two lists.
+/// Minimal costs of aligning the remaining parts of two lists.
 struct Costs {
     width: usize,
-    /// Cost for the expected events from `e` and the found events from `f`, at `e * width + f`.
+    /// Cost for the expected events starting at `e` and the found events starting at `f`, at index
+    /// `e * width + f`.
     list: Vec<u32>,
 }
 
@@ -155,7 +156,8 @@ impl Costs {
         self.list[e * self.width + f]
     }
 
-    /// Returns the relation of two different events; the table begins at `front` of both.
+    /// Returns the relation of two different events. The table of costs begins at index `front` of
+    /// both lists.
     fn cheapest(&self, e: usize, f: usize, front: usize) -> Pair {
         let cost = |e: usize, f: usize| self.at(e - front, f - front);
         match cost(e, f) {

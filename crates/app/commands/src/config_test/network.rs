@@ -17,7 +17,7 @@ pub struct Network<'c> {
     components: &'c [Component],
     /// Resources for the transforms.
     resources: Resources,
-    /// Readers of each component: the output, and the index of the reader.
+    /// Readers of each component: the output that is read, and the index of the reader.
     readers: Vec<Vec<(usize, usize)>>,
     /// Every component, in topological order.
     order: Vec<usize>,
@@ -50,7 +50,7 @@ impl<'c> Network<'c> {
         Network { components, resources, readers, order }
     }
 
-    /// Returns, by component, whether its input may reach `target`.
+    /// Returns, for each component, whether events that enter at `target` can reach it.
     pub fn reached(&self, target: usize) -> Vec<bool> {
         let mut reached = vec![false; self.components.len()];
         reached[target] = true;
@@ -115,7 +115,7 @@ impl Op {
     }
 }
 
-/// A run of one test: transforms without state, and their outputs.
+/// A run of one test: newly built transforms, and the outputs of all components.
 pub struct Play<'n> {
     network: &'n Network<'n>,
     ops: Vec<Op>,

@@ -201,8 +201,8 @@ fn side_outputs(component: &Component) -> Vec<String> {
     }
 }
 
-/// Returns the metadata that the events of an input share: the settings of the source that receives
-/// the input, if the component is a source.
+/// Returns the metadata that the events of an input share: the metadata of the source, if the
+/// component is a source.
 fn source_info(component: &Component) -> Arc<SourceInfo> {
     Arc::new(match component.kind {
         Kind::Source => components::source_info(component),

@@ -31,10 +31,10 @@ pub const HELP: &str = "Example:\n  \
     rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
     The command waits while a Unix socket is full. Over UDP, packets without a receiver are lost.";
 
-/// Packets per call.
+/// Maximum number of packets per send call.
 const BATCH_PACKETS: usize = 64;
 
-/// Approximate bytes per call.
+/// Approximate maximum number of bytes per send call.
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Largest datagram over IPv4.
@@ -244,8 +244,9 @@ impl Sent {
     }
 }
 
-/// Generates packets until enough points are due. The last packet may exceed the number, so that
-/// the content of packets does not depend on timing.
+/// Generates packets until as many points as are due are generated, or the batch is full. The last
+/// packet may contain more points than are due, so that the content of packets does not depend on
+/// timing.
 fn fill(load: &mut Load, due: u64, count: u64, batch: &mut Batch, contents: &mut Vec<Content>) {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     batch.bytes.clear();

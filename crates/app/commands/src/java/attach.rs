@@ -77,7 +77,7 @@ pub enum AttachError {
     /// The JVM did not load the agent and returned this response.
     #[error("the JVM responded: {0}")]
     Answer(String),
-    /// The system returned an error.
+    /// The system returned this error.
     #[error("{0}")]
     Io(io::Error),
 }
@@ -165,7 +165,7 @@ impl Target {
         judge(&answer)
     }
 
-    /// Returns whether the process sees a file or socket.
+    /// Returns whether the path exists for the process.
     pub fn sees(&self, path: &Path) -> bool {
         self.below_root(path).exists()
     }
@@ -195,8 +195,8 @@ impl Target {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// Connects to the JVM. Makes the JVM listen first, unless it already does. The socket may
-    /// belong to an earlier process with the same id.
+    /// Connects to the JVM. Makes the JVM listen first, unless it already does. An existing socket
+    /// may belong to an earlier process with the same id.
     fn connect(&self) -> Result<UnixStream, AttachError> {
         let socket = self.socket();
         if let Some(stream) = try_connect(&socket)? {
@@ -210,7 +210,7 @@ impl Target {
             sleep(LOOK_INTERVAL);
             stream = try_connect(&socket)?;
         }
-        // The JVM may have removed it, or the process may be gone.
+        // The JVM may have removed the file already, or the process may have exited.
         let _ = fs::remove_file(request);
         signaled?;
         let is_there = self.proc.join("maps").exists();

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The function of the standard library that calls a thread's code.
 const THREAD_BEGINS: &str = "std::sys::backtrace::__rust_begin_short_backtrace";
 
-/// Returns notes about the samples for the reader.
+/// Returns notes for the reader about the quality of the samples.
 pub fn notes(raw: &RawProfile, missing: &[&str]) -> Vec<String> {
     let mut notes = Vec::new();
     if raw.event == Event::Alloc {
@@ -68,7 +68,8 @@ pub fn profile(
 struct Builder<'a> {
     profile: Profile,
     symbols: &'a Symbols,
-    /// The frames at addresses that were already looked up, from the outermost to the innermost.
+    /// The frames at addresses that were already looked up, from the outermost frame to the
+    /// innermost.
     known: HashMap<u64, Vec<FrameId>>,
 }
 

@@ -39,8 +39,8 @@ struct FileSegment {
 }
 
 impl Symbols {
-    /// Opens the files that an agent has mapped. If the agent is not on this machine (`is_local`),
-    /// opens files of this program and of this machine with the same build id.
+    /// Opens the files that an agent has mapped. Unless the agent is on this machine (`is_local`),
+    /// opens files of this program and of this machine with the same build ids.
     pub fn open(profile: &RawProfile, is_local: bool) -> Symbols {
         let used = |module: &&Module| {
             let range = module.start..module.end;

@@ -69,7 +69,7 @@ pub async fn record(client: &Client, duration: Interval, target: &Target) -> Res
     gone.map_or(Ok(()), |why| Err(ended(client, &why)))
 }
 
-/// Returns the message about an agent that exited meanwhile.
+/// Returns the failure for an agent that can no longer be reached.
 fn ended(client: &Client, why: &str) -> Failure {
     let advice = client.data_dir().map_or(String::new(), |data_dir| {
         let data_dir = data_dir.display();
@@ -89,7 +89,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
 
 /// The reason why there are no new events.
 enum Poll {
-    /// The agent has exited.
+    /// The agent can no longer be reached, or another agent has replaced it.
     Gone(String),
     Output(io::Error),
 }
@@ -133,7 +133,7 @@ impl Live {
                 written = writer.push(event, reader);
             }
         });
-        // Events that ended before the previous snapshot have been read.
+        // All events that ended before the previous snapshot have now been read.
         let before = self.latest.latest_ticks();
         written.and_then(|()| writer.advance(before, &self.reader)).map_err(Poll::Output)?;
         self.end_ticks = self.end_ticks.max(snapshot.latest_ticks());

@@ -102,7 +102,7 @@ pub fn owned_target(link: &Path) -> Option<PathBuf> {
     let file = open(&target).ok()?;
     let is_unlocked = file.try_lock_shared().is_ok();
     let noted = noted_link(&file);
-    // A file without a path belongs to a run that has just started, and failed.
+    // If the file does not contain a path, its run failed immediately after it started.
     let is_this = noted.as_os_str().is_empty() || Some(noted) == std::path::absolute(link).ok();
     (is_unlocked && is_this).then_some(target)
 }
@@ -150,7 +150,7 @@ fn is_abandoned(path: &Path) -> bool {
         return false;
     }
     let is_linked = target(&noted_link(&file)).as_deref() == Some(path);
-    // The link may be in a place that this process cannot see.
+    // The link may be in a folder that this process cannot see.
     !is_linked && has_ended_for(&file, ABANDONED_AFTER)
 }
 

@@ -58,7 +58,8 @@ impl Bundle {
         self.missing.push((name.to_owned(), why.into()));
     }
 
-    /// Removes these values from all files. A binary file that contains one is omitted.
+    /// Adds values that [`Bundle::finish`] removes from all files. A binary file that contains one
+    /// of them is omitted.
     pub fn hide(&mut self, secrets: impl IntoIterator<Item = String>) {
         self.secrets.extend(secrets.into_iter().filter(|secret| !secret.is_empty()));
     }

@@ -152,7 +152,7 @@ fn output_of(program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, String> 
     command.args(arguments).stdin(Stdio::null());
     command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
     let mut child = command.spawn().map_err(failed)?;
-    // The command owns the other ends of the pipe.
+    // Close the write ends of the pipe that the command owns, so that reading ends.
     drop(command);
     let read = std::thread::spawn(move || {
         let mut bytes = Vec::new();

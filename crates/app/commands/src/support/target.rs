@@ -85,7 +85,7 @@ fn of_process(pid: i32, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join(name)
 }
 
-/// Returns the zero-terminated strings in a file of a process.
+/// Returns the zero-terminated strings in a `/proc` file of a process.
 fn texts(pid: i32, name: &str) -> Result<Vec<OsString>, String> {
     let path = of_process(pid, name);
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;

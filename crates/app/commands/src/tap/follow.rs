@@ -172,8 +172,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Ends all traces. Payloads that wait at a sink keep their traces, and their events need
-    /// memory until then.
+    /// Ends all traces. Otherwise, payloads that wait at a sink would keep the traces and their
+    /// events in memory.
     fn give_up(&mut self) {
         let begun = std::iter::from_fn(|| self.traces.try_recv().ok());
         for trace in self.open.drain(..).chain(begun) {

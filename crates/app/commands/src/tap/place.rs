@@ -71,8 +71,8 @@ fn readers<'c>(config: &'c Config, name: &'c str) -> impl Iterator<Item = &'c Co
     config.components.iter().filter(move |c| c.inputs.iter().any(|input| input == name))
 }
 
-/// Returns the ids of the components that may issue the events at an output, and the ids of all
-/// components on the path. A transform issues batches if it builds them from many events.
+/// Returns the ids of all components on the paths to an output. Any of them may issue the events: a
+/// transform issues batches if it builds them from many events.
 pub fn upstream(config: &Config, name: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut names = vec![name];
@@ -81,7 +81,7 @@ pub fn upstream(config: &Config, name: &str) -> Vec<String> {
         let Some(component) = config.components.iter().find(|component| component.id == id) else {
             continue;
         };
-        // The events of a sink's output begin there.
+        // The events of a sink's output come from the sink itself, not from its inputs.
         let is_begin = component.kind == Kind::Sink && id != name;
         if found.insert(if is_begin { name } else { id }.to_owned()) && !is_begin {
             names.extend(component.inputs.iter().map(String::as_str));

@@ -33,7 +33,7 @@ struct RouteOutput {
     readers: Vec<String>,
 }
 
-/// The visible part of a trace.
+/// The information that a tap shows about a trace.
 #[derive(Default)]
 pub struct Followed {
     /// Number of examined events that passed the tap point.

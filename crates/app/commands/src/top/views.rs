@@ -115,7 +115,7 @@ fn of_component(data: &Data, component: &Component) -> Row {
     }
 }
 
-/// Returns the status of a source from the diagnosis, or whether a sink fails, with the cause.
+/// Returns the status of a source according to the diagnosis, or of a failing sink, and the cause.
 fn status(data: &Data, component: &Component) -> (Value, Value) {
     let ranked = |status: &str| {
         let rank = STATUSES.iter().position(|known| *known == status).unwrap_or(STATUSES.len());
@@ -183,7 +183,7 @@ fn files(data: &Data) -> Table {
         total.0 += file.rate_bytes_per_second.unwrap_or(0.0);
         total.1 += 1;
     }
-    // Files that are not listed also have a rate.
+    // The list may be incomplete, so use the rate of the whole source if it is higher.
     for source in data.components().iter().filter(|component| component.kind == "source") {
         if let (Some(total), Some(rate)) = (totals.get_mut(&*source.id), data.rates(source).bytes) {
             total.0 = total.0.max(rate);

@@ -251,6 +251,6 @@ fn configuration(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> String 
 
 /// Makes the kernel kill this process when its parent exits for any reason.
 pub fn end_with_parent() {
-    // An agent that outlives its verifier is only untidy, so an error of the kernel is ignored.
+    // If this fails, an agent could outlive its verifier, which is harmless, so ignore the error.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }

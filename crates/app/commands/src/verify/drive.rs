@@ -32,13 +32,13 @@ const TERM_ONE_IN: u64 = 4;
 /// Longest downtime after a kill, in milliseconds.
 const AWAY_MS_MAX: u64 = 400;
 
-/// How often writing pauses, so that files can be deleted.
+/// Interval between pauses of all writers, in which files can be deleted.
 const REST_EVERY: Duration = Duration::from_secs(15);
 
 /// Longest time between two rounds of [`Rotation::Expire`]; a quarter of a short run.
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
-/// Time that the lag must be zero until the agent has certainly found every file.
+/// Time for which the lag must be zero before the agent has certainly found every file.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// Time for which the lag must be zero before the checkpoints are certain to include all lines.
@@ -288,7 +288,8 @@ impl<'a> Drive<'a> {
         self.writers.iter().try_for_each(Writer::resume).map_err(writing)
     }
 
-    /// Waits until the lag has been zero for `quiet`, without an exit of the agent meanwhile.
+    /// Waits until the lag has been zero for `quiet` while the agent was running. Returns `false`
+    /// after [`REST_MAX`] or an interrupt.
     fn settled(&mut self, quiet: Duration) -> Result<bool, String> {
         let (begun, mut since) = (Instant::now(), None);
         while begun.elapsed() < REST_MAX && self.interrupts.load(Ordering::Relaxed) == 0 {

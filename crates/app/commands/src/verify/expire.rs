@@ -150,7 +150,7 @@ impl<'a> Expiry<'a> {
         Ok(FILES_PER_ROUND * self.logs.len())
     }
 
-    /// Records how the agent exited that held the files deleted since the previous exit.
+    /// Records how the agent exited that was running when files were last deleted.
     pub fn ended(&mut self, end: End) {
         for deleted in self.deleted.iter_mut().rev().take_while(|deleted| deleted.end.is_none()) {
             deleted.end = Some(end);

@@ -26,7 +26,7 @@ const LINGER_MS_MAX: u64 = 200;
 /// Interval between two marks within a file.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
-/// Place and time of a written line. It covers the lines up to the next mark.
+/// Place and time of a written line. A mark also covers the lines up to the next mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     /// Line number.

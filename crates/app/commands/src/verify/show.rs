@@ -141,8 +141,8 @@ impl Report<'_> {
         files.map(|file| self.tally.missing_of(file.writer, &file.lines)).sum()
     }
 
-    /// Returns the sources whose stops counted a different number of lost events than are missing,
-    /// with both numbers.
+    /// Returns the sources for which the agent, when it stopped, counted a different number of lost
+    /// events than are missing, with both numbers.
     pub fn disagreements(&self) -> Vec<(Keep, u64, u64)> {
         let missing =
             |keep| self.missing_of(|file| file.keep == keep && file.end == Some(End::Stop));
@@ -162,7 +162,7 @@ impl Report<'_> {
         self.done.written.iter().map(number).sum()
     }
 
-    /// Returns the place and time of a written line: the mark before it, and the lines from there.
+    /// Returns the place and approximate time of a written line, computed from the previous mark.
     fn place(&self, writer: usize, number: u64) -> String {
         let marks = &self.done.written[writer].marks;
         let at = marks.partition_point(|mark| mark.number <= number).saturating_sub(1);

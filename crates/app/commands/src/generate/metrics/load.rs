@@ -12,7 +12,7 @@ const LAST: &str = "millstream.generated.last";
 /// Number of names; tags distinguish additional series.
 const NAMES: usize = 20;
 
-/// Tags of one application, by number; the first differs for every series.
+/// Keys and values of the tags after the first tag, which is different for every series.
 const TAGS: [(&str, &[&str]); 6] = [
     ("env", &["prod"]),
     ("service", &["checkout", "search", "payment", "catalog"]),
@@ -189,8 +189,8 @@ fn add(
     series.push(Series { kind, begin, value });
 }
 
-/// Returns the type of a series. Multiples of the golden ratio are evenly distributed, so any run
-/// of neighbors has about the same shares.
+/// Returns the type of a series. Multiples of the golden ratio are evenly distributed, so any group
+/// of consecutive series has about the same shares.
 fn pick(mix: &[(Type, u64)], index: usize) -> Type {
     let whole: u64 = mix.iter().map(|(_, share)| share).sum();
     let mut at = ((index as f64 + 0.5) * 0.618_033_988_749_895).fract() * whole as f64;

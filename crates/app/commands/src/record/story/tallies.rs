@@ -1,5 +1,5 @@
-//! Counts of events by component, file, peer and wait. Strings are numbers that refer to the
-//! recording's table.
+//! Counts of events by component, file, peer and wait. Names are stored as numbers, which refer to
+//! the recording's string table.
 
 use crate::record::ticks::end_of;
 use millstream_recorder::event::Event;
