@@ -1,7 +1,7 @@
 //! The components of Millstream: one folder each, and the registry that lists them.
 //!
-//! A separate crate because it cuts a dependency: the engine, the console and the store can be built
-//! and tested without any component.
+//! A separate crate because it cuts a dependency: the engine, the console and the store can be
+//! built and tested without any component.
 
 #![forbid(unsafe_code)]
 
