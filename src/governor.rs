@@ -18,17 +18,18 @@ const TRIM_PAUSE_MIN: Duration = Duration::from_secs(5);
 /// Maximum time between two of these returns, used if they return little memory.
 const TRIM_PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// Maximum time between two of these returns while the pressure is high, because only returned
-/// memory reduces it.
+/// Maximum time between two of these returns while the pressure is high, because only memory that
+/// is returned reduces the pressure.
 const TRIM_PAUSE_HIGH: Duration = Duration::from_secs(10);
 
-/// Inverse of the share of the limit below which returned memory is considered insignificant.
+/// Inverse of a share of the memory limit. A return of less than this share is considered
+/// insignificant.
 const LITTLE_PART: u64 = 50;
 
 /// The memory of the agent, which is read several times a second.
 static OWN: LazyLock<io::Result<ResidentMemory>> = LazyLock::new(ResidentMemory::open);
 
-/// Returns the memory measurement for this process.
+/// Returns the measurements of this process for the governor, and the reaction to them.
 pub fn memory_host() -> MemoryHost {
     let trims = Mutex::new(Trims::default());
     if let Err(error) = &*OWN {
@@ -54,9 +55,9 @@ fn resident() -> Option<u64> {
     Some(of_children.fold(own, u64::saturating_add))
 }
 
-/// Passes the pressure on to the JVM, and returns the allocator's free memory unless memory is
-/// plentiful. Does so after high pressure as well, because the memory would otherwise stay in the
-/// allocator.
+/// Passes the pressure on to the JVM, and, unless the pressure is low, returns the allocator's free
+/// memory to the system from time to time. This includes normal pressure after high pressure,
+/// because the memory would otherwise stay in the allocator.
 fn act(look: MemoryLook, trims: &mut Trims) {
     note_pressure(look.pressure);
     if look.pressure != Pressure::Low && trims.is_due(look.pressure, Instant::now()) {
@@ -68,8 +69,8 @@ fn act(look: MemoryLook, trims: &mut Trims) {
     }
 }
 
-/// The schedule for returning the allocator's free memory. Returns are frequent only while much
-/// memory is free, because each takes time.
+/// The schedule for returning the allocator's free memory. Each return takes time, so returns are
+/// frequent only while they free much memory.
 #[derive(Default)]
 struct Trims {
     pause: Duration,

@@ -4,11 +4,10 @@ use millstream_commands::{components, logging};
 use millstream_config::{Component, Config};
 use millstream_model::Kind;
 
-/// The target of these log lines, by which operators may select them: the module that starts the
-/// agent.
+/// The target of these log lines, by which users can select them: the module that starts the agent.
 const TARGET: &str = "millstream::run";
 
-/// Reports task files that are refused.
+/// Reports task files that were refused.
 pub fn report_refused(config: &Config) {
     let faults = config.refused.iter().map(ToString::to_string);
     logging::each(log::Level::Error, TARGET, faults);
@@ -21,8 +20,8 @@ pub fn report_refused(config: &Config) {
     }
 }
 
-/// Warns about files that are held for sources that are not configured. The files are not read, and
-/// use disk space.
+/// Warns about files that are held for sources that are no longer configured. Nothing reads them,
+/// and they use disk space.
 pub fn warn_of_unowned(config: &Config) {
     for (id, files, bytes) in unowned(config) {
         let folder = config.globals.data_dir.join("held").join(&id);
@@ -66,7 +65,8 @@ mod tests {
     use millstream_config::Registry;
     use std::fs;
 
-    /// Files held for a renamed source are reported: they would fill the disk unseen.
+    /// Files held for a renamed source are reported, because otherwise they would fill the disk
+    /// unnoticed.
     #[test]
     fn files_held_for_an_unconfigured_source_are_a_warning() {
         let dir = tempfile::tempdir().unwrap();

@@ -54,16 +54,16 @@ impl Write for AboveBlock {
     }
 }
 
-/// Rates on standard error. Dropping it removes the block.
+/// The display of rates on standard error. Dropping it removes the block.
 pub struct Progress {
     stop: Option<Sender<()>>,
     stopped: Receiver<()>,
 }
 
 impl Progress {
-    /// Starts to show the rates of the snapshots that `observe` returns. It runs on a separate
-    /// thread, because a terminal that is stopped with Ctrl-S blocks the thread. `bottleneck`
-    /// returns the last line.
+    /// Starts to show the rates of the snapshots that `observe` returns. The display runs on a
+    /// separate thread, because a terminal that is stopped with Ctrl-S blocks the thread.
+    /// `bottleneck` returns the last line.
     pub fn start(
         observe: impl Fn() -> Snapshot + Send + 'static,
         bottleneck: impl Fn() -> String + Send + 'static,

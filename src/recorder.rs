@@ -24,7 +24,7 @@ impl Recording {
     /// Starts recording according to the settings. The caller holds the lock of the data folder.
     ///
     /// If there is no space for a file, the recording ends with the process, because delivery is
-    /// more important than an examination after a crash.
+    /// more important than the analysis of a crash.
     pub fn start(data_dir: &Path, globals: &Globals) -> Recording {
         let (settings, size) = (&globals.recorder, globals.recorder.size(globals.limits.memory));
         let folder = data_dir.join(FOLDER);
@@ -32,7 +32,7 @@ impl Recording {
         let file =
             settings.enabled.then(|| start_enabled(&folder, settings, size, &earlier)).flatten();
         let path = file.as_ref().map(|(path, _)| path.clone());
-        // Freeing the pages of a file takes longer than the other steps.
+        // Freeing the pages of earlier files takes longer than the other steps.
         tokio::task::spawn_blocking(move || earlier.clean());
         let state = RecorderState::new(path, size.0, settings.all_events());
         Recording { state: Arc::new(state), file }
@@ -60,7 +60,7 @@ fn start_enabled(
         "recorder: {folder}: {error}; the recording of this run is lost if the agent crashes"
     );
     let (bytes, events) = (size.0, settings.all_events());
-    // If only the final name of the file could not be set, the recording has already started.
+    // The recording has already started if only the final name of the file could not be set.
     if recorder::settings().is_none()
         && let Err(error) = recorder::start_run(&Destination::Memory, bytes, &events)
     {
@@ -108,7 +108,8 @@ impl Drop for Recording {
     }
 }
 
-/// Moves the recording to disk if its file is in memory, after the agent no longer needs it.
+/// Moves the recording to disk if its file is in memory. The agent must no longer write to the
+/// recording.
 fn leave_memory(path: &Path) {
     let Some(target) = memory::target(path) else { return };
     let recorded = recorder::copy(&SlotCounts::new()).unwrap_or_default();

@@ -21,7 +21,8 @@ use tokio::signal::unix::Signal;
 /// Interval at which the files are checked with `watch: true`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Time that the files must stay unchanged, because several may be written one after another.
+/// Time that the files must stay unchanged before a reload, because several may be written one
+/// after another.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// The files of a configuration.
@@ -116,7 +117,7 @@ impl Reloader {
         if let Err(faults) = applied {
             self.reject(&faults);
         } else if let Some(seen) = seen {
-            // The configuration may name other files now.
+            // The new configuration may name other files.
             self.seen = seen;
         }
     }
@@ -281,11 +282,11 @@ impl Changes {
     }
 }
 
-/// The files and folders of a configuration, and the configuration, which names more files.
+/// The files and folders of a configuration, and the configuration itself, which names more files.
 type Watched = (Vec<PathBuf>, Arc<Config>);
 
 async fn fingerprint_of_files(files: Vec<PathBuf>) -> Fingerprint {
-    // Disk access may block. Files that cannot be read cannot be compared.
+    // Disk access may block. If reading panics, the fingerprint is empty.
     tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
 }
 

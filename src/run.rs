@@ -106,8 +106,9 @@ fn open_log(config: &Config) -> std::io::Result<logging::Handle> {
     Ok(log)
 }
 
-/// Starts the network runtime, and starts to receive SIGHUP. Otherwise SIGHUP would kill the
-/// process until the configuration is loaded, which may compile operators.
+/// Starts the network runtime, and starts to receive SIGHUP. Loading the configuration may take
+/// long, because it may compile operators, and a SIGHUP during this time would otherwise kill the
+/// process.
 fn receive_hangups() -> Result<(Runtime, Signal), Refusal> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -136,7 +137,7 @@ async fn serve(
     let mut signals = Signals::receive()?;
     let store =
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
-    // Keep it until the end of this function, so that the shutdown is also recorded.
+    // Keep the recording until the end of this function, so that it includes the shutdown.
     let recording = Recording::start(&config.globals.data_dir, &config.globals);
     let console = Api::open(&config, options, &recording.state).await;
     let console = console.map_err(|message| (FAILED, message))?;
@@ -155,7 +156,7 @@ async fn serve(
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;
-    // Components that already had the whole timeout receive no more time.
+    // Components that have already had the whole timeout receive no additional time.
     let left = if late.is_empty() { timeout.0 } else { GIVEN_UP_TIME.min(timeout.0) };
     let mut stopped = tokio::select! {
         stopped = running.stop(left) => stopped,
@@ -200,7 +201,7 @@ async fn work(
     Vec::new()
 }
 
-/// Logs how the run ended, and returns the exit status.
+/// Logs how the run has ended, and returns the exit status.
 fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     let summary = summary(stopped);
     logging::report_repeats();
@@ -325,7 +326,7 @@ const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// Received so that exceeding `ulimit -f` is an error of the file and does not kill the
+    /// Received so that exceeding `ulimit -f` causes an error of the write instead of killing the
     /// process.
     _file_size: Signal,
 }
@@ -379,9 +380,9 @@ impl Observer {
         let _ = self.0.set(RwLock::new(Some(take)));
     }
 
-    /// Releases the engine, and waits for a snapshot in progress. Otherwise the task that takes it
-    /// could be the last owner of the engine, and the process could exit before sockets are
-    /// removed.
+    /// Releases the engine, and waits for a snapshot in progress. Otherwise the task that takes the
+    /// snapshot could be the last owner of the engine, and the process could exit before sockets
+    /// are removed.
     fn end(&self) {
         // A snapshot that is blocked by a stuck component must not block the exit.
         let engine = self.0.get().and_then(|engine| engine.try_write_for(SNAPSHOT_TIME));
@@ -399,8 +400,8 @@ impl Observer {
         self.0.get().map_or_else(AgentSnapshot::default, Observer::take)
     }
 
-    /// Returns a snapshot for the engine's threads. They may run slightly before the engine is set,
-    /// and wait for it.
+    /// Returns a snapshot for the engine's threads. They may start slightly before the engine is
+    /// set, so this call waits for it.
     fn wait_now(&self) -> AgentSnapshot {
         Observer::take(self.0.wait())
     }

@@ -11,7 +11,7 @@ use millstream_engine::{Blueprint, Clock, Settings, SinkPart, SourcePart, Transf
 use millstream_model::tap::Taps;
 use millstream_model::{BuildError, InternalMetrics};
 
-/// Loads configurations, and accepts those that the engine could run.
+/// Loads configurations, and accepts only those that the engine could run.
 pub const LOADER: Loader = Loader { refused };
 
 /// Returns the reason why a run of this configuration would be refused, without opening anything.

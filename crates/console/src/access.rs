@@ -1,8 +1,8 @@
 //! Access control.
 //!
-//! Any web page can make a browser on this host send requests to the agent. The token blocks almost
-//! all of them. The `Host` and `Origin` checks keep pages from reading the responses of the other
-//! routes through a host name that points at this host (DNS rebinding).
+//! Any web page can make a browser on this host send requests to the agent. The token stops almost
+//! all of them. For routes without a token, the `Host` and `Origin` checks keep a page from reading
+//! the responses through a host name that points at this host (DNS rebinding).
 
 use crate::reply::{Reply, error};
 use crate::routes;
@@ -60,7 +60,8 @@ impl Refusal {
     }
 }
 
-/// Checks whether a request for `path` may be served.
+/// Checks whether a request for `path` may be served. Everything is allowed over the control
+/// socket.
 pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(), Refusal> {
     let Via::Network { listen, local } = via else { return Ok(()) };
     let host = only(headers, &HOST).ok_or(Refusal::Host)?;
@@ -80,7 +81,7 @@ pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(
     Err(Refusal::Token)
 }
 
-/// Returns the value of a header; `None` unless the header occurs exactly once.
+/// Returns the value of a header; `None` unless the header occurs exactly once and is text.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

@@ -15,7 +15,7 @@ impl ConfigState {
         ConfigState { hash: AtomicU64::new(hash), refused: AtomicBool::new(false) }
     }
 
-    /// Sets the hash after a reload.
+    /// Records a successful reload and the hash of its configuration.
     pub fn took(&self, hash: u64) {
         self.hash.store(hash, Ordering::Relaxed);
         self.refused.store(false, Ordering::Relaxed);

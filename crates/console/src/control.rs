@@ -34,8 +34,8 @@ fn bind_and_rename(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     socket.listen(BACKLOG)
 }
 
-/// Returns a path that is short enough for a socket address. For a deep folder, the path goes
-/// through the descriptor of the open folder.
+/// Returns `path`, or a path to the same file that is short enough for a socket address: it goes
+/// through the descriptor of the open `folder`.
 fn short(path: &Path, folder: &File) -> PathBuf {
     match path.file_name() {
         Some(name) if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX => {

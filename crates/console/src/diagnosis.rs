@@ -55,7 +55,7 @@ pub struct SourceDiagnosis {
     pub source: String,
     /// Status of the worst cause.
     pub status: Status,
-    /// First cause; `None` if the source is healthy or starting.
+    /// First cause; `None` for a source that is healthy or starting.
     pub cause: Option<Cause>,
     /// Id of the component with the cause.
     pub component: Option<String>,
@@ -74,7 +74,7 @@ pub struct SourceDiagnosis {
 }
 
 impl SourceDiagnosis {
-    /// Returns all causes, starting with the first cause.
+    /// Returns all causes, starting with `cause`.
     pub fn causes(&self) -> impl Iterator<Item = Cause> {
         self.cause.into_iter().chain(self.also.iter().filter_map(|also| also.cause))
     }
@@ -167,7 +167,8 @@ impl Diagnoser {
         &self.bottleneck
     }
 
-    /// Returns the newest snapshot that is at least this old, or the oldest snapshot.
+    /// Returns the newest snapshot that is at least `seconds` old, or the oldest snapshot if all
+    /// are newer.
     fn at(&self, seconds: f64) -> Option<&Snapshot> {
         let now = self.history.back()?.uptime_seconds;
         let is_old = |snapshot: &&Snapshot| now - snapshot.uptime_seconds >= seconds;
@@ -208,7 +209,7 @@ impl Diagnoser {
         });
     }
 
-    /// Returns the sources that have received too few events to judge their lines.
+    /// Returns the components that have received too few events in the window to judge their lines.
     fn quiet_sources(&self) -> HashSet<String> {
         let Some(window) = self.window() else { return HashSet::new() };
         let quiet = window.pairs().filter(|pair| pair.received() < FEW_EVENTS);
@@ -295,7 +296,7 @@ fn diagnosis_of(
     first
 }
 
-/// Returns the time this many seconds ago.
+/// Returns the time `seconds_ago` seconds before `unix_ns`.
 fn rfc3339_at(unix_ns: i64, seconds_ago: f64) -> String {
     let mut text = Vec::new();
     push_rfc3339(&mut text, unix_ns.saturating_sub((seconds_ago * 1e9) as i64));

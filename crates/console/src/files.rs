@@ -194,7 +194,8 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
             measured.iter().filter_map(|(s, file)| Some((s, file, figure(file)?)))
         {
             let [id, type_name, kind] = labels(source);
-            // A path alone is ambiguous, because a file and its predecessor may have the same path.
+            // A path alone is ambiguous, because a file and its rotated predecessor may have the
+            // same path.
             let own = [("file", file.path.as_str()), ("file_id", file.file_id.as_str())];
             text.sample(name, &[id, type_name, kind, own[0], own[1]], Float(value));
         }

@@ -30,7 +30,7 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 /// Maximum time for a client to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lifetime of a connection, so that a client that does not read keeps no memory.
+/// Lifetime of a connection. The limit keeps a client that does not read from holding memory.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time that the client of a lasting response may read nothing while there is data to read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -76,8 +76,8 @@ impl Listener {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                // An error means that the sender is gone, which also means that the listener must
-                // stop.
+                // An error means that the sender is gone, so the listener must stop in that case as
+                // well.
                 _ = stopped.changed() => break,
                 accepted = self.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok(stream) => {
@@ -124,7 +124,8 @@ fn start_connection(
             connections.spawn(serve(stream, Via::Control, service, stopped));
         }
         Stream::Tcp(stream) => {
-            // A broken connection has no address. Its request would fail anyway.
+            // The address is missing only if the connection is broken; its request would fail
+            // anyway.
             let Ok(local) = stream.local_addr() else { return };
             let via = Via::Network { listen: service.listen, local: local.ip() };
             connections.spawn(serve(stream, via, service, stopped));
@@ -133,7 +134,7 @@ fn start_connection(
 }
 
 /// Serves one request. One request per connection is sufficient for a scrape every few seconds, and
-/// limits the lifetime of the connection to the request.
+/// it limits how long a connection lasts.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     via: Via,
@@ -165,7 +166,7 @@ async fn serve(
 /// lifetime; a connection with a lasting response ends if its client does not read, or at shutdown.
 async fn overdue(progress: &Progress, mut stopped: watch::Receiver<()>) -> &'static str {
     let ending = async {
-        // An error means that the sender is gone, which also means that the connection must end.
+        // An error means that the sender is gone, so the connection must end in that case as well.
         let _ = stopped.changed().await;
         sleep(if progress.is_lasting() { LAST_LINES_TIMEOUT } else { SHUTDOWN_TIMEOUT }).await;
     };

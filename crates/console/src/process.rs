@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::sync::OnceLock;
 
-/// Resource usage of the process; `None` where the system does not report it.
+/// Resource usage of the process. A field is `None` if the system does not report it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessStats {
     /// CPU time of all threads in seconds, user and system.
@@ -56,8 +56,8 @@ fn open_fds() -> Option<u64> {
     Some(entries.saturating_sub(1))
 }
 
-/// Returns a field of `/proc/self/stat`, numbered from 1 as in proc(5). Works for fields after the
-/// program's name.
+/// Returns a field of `/proc/self/stat`, numbered from 1 as in proc(5). Works only for the fields
+/// after the program's name.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     // The name, field 2, is in parentheses and may contain anything.
     let (_, fields) = stat.rsplit_once(") ")?;

@@ -66,7 +66,7 @@ enum State {
 
 static JOB: Mutex<Option<Job>> = Mutex::new(None);
 
-/// Id of the last profile.
+/// Id of the profile that was started last.
 static LAST_ID: Mutex<u64> = Mutex::new(0);
 
 /// The response of a GET without `last`.
@@ -127,7 +127,8 @@ pub async fn start(body: &[u8]) -> Reply {
         Ok(id) => id,
         Err(message) => return error(StatusCode::CONFLICT, &message),
     };
-    // Run as a task, because the profile must also end if the client disconnects meanwhile.
+    // The start runs as a task, because the profile must also end if the client disconnects
+    // meanwhile.
     tokio::spawn(start_as(id, request)).await.unwrap_or_else(|failed| internal_error(&failed))
 }
 
@@ -210,7 +211,8 @@ fn remove(id: u64) {
     }
 }
 
-/// Ends a profile after its duration, and discards samples that the client does not fetch.
+/// Ends a profile after its duration, and later discards the samples if the client has not fetched
+/// them.
 async fn end_after(id: u64, duration: Duration) {
     tokio::time::sleep(duration).await;
     finish(id).await;
@@ -218,7 +220,7 @@ async fn end_after(id: u64, duration: Duration) {
     remove(id);
 }
 
-/// Ends the session of a running profile, and keeps the samples.
+/// Ends the session of a running profile, and keeps the samples for the client.
 async fn finish(id: u64) {
     let Some(session) = take_session(id) else { return };
     match tokio::task::spawn_blocking(move || session.stop()).await {
@@ -249,7 +251,8 @@ pub async fn end(query: &str) -> Reply {
             "add ?id= with the id that POST /api/profile returned",
         );
     };
-    // Run as a task, because the profile must also end if the client disconnects meanwhile.
+    // The end runs as a task, because the profile must also end if the client disconnects
+    // meanwhile.
     let _ = tokio::spawn(finish(id)).await;
     match finished(id).await {
         Some(profile) => {
@@ -260,7 +263,8 @@ pub async fn end(query: &str) -> Reply {
     }
 }
 
-/// Returns the samples of a profile that has ended, or is about to end, after its duration.
+/// Waits until a profile that is ending has ended, and returns its samples; `None` if there is no
+/// such profile.
 async fn finished(id: u64) -> Option<RawProfile> {
     loop {
         {

@@ -94,12 +94,13 @@ fn write(
     process_figures(text, process);
 }
 
-/// Appends the causes of each source; `healthy` or `starting` for a source without causes.
+/// Appends the causes of each source. For a source without causes, the cause is its status:
+/// `healthy` or `starting`.
 fn diagnoses(text: &mut Text<'_>, diagnosis: &Diagnosis) {
     let name = "millstream_diagnosis";
     text.family(name, "gauge", "1 for each cause that the diagnosis reports for a source.");
     for source in &diagnosis.sources {
-        // A cause of several components is one series.
+        // A cause that applies to several components is one series.
         let mut shown = BTreeSet::new();
         let all = [source].into_iter().chain(&source.also);
         for named in all.filter(|named| shown.insert(named.cause.map(Cause::id))) {
@@ -257,7 +258,7 @@ fn disk_buffers(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// Appends one gauge per source and sink.
+/// Appends a gauge with one value per component and sink.
 fn per_sink(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],

@@ -29,7 +29,8 @@ const NONE: &str = "none";
 /// Error while the recorder is off.
 const OFF: &str = "the recorder is off: set recorder.enabled to true and restart the agent";
 
-/// Permit to copy. A copy is as large as the recording, so only one is in memory at a time.
+/// Permit to copy the recording. A copy is as large as the recording, so only one is in memory at a
+/// time.
 static COPIES: Semaphore = Semaphore::const_new(1);
 
 /// The recording of the agent, and the conditions for recording events.
@@ -175,7 +176,7 @@ struct Recorder<'a> {
     file: Option<&'a PathBuf>,
     size_bytes: u64,
     events: Vec<EventState>,
-    /// Number of events that found no space in any chunk.
+    /// Number of events that were lost because no chunk had space for them.
     without_space: u64,
     /// Number of events that were recorded without the name of their file, connection or component.
     without_name: u64,

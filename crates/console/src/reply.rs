@@ -97,8 +97,8 @@ pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
     }
 }
 
-/// Escapes control characters that are allowed in JSON strings, because a terminal may interpret
-/// them as commands.
+/// Escapes control characters that JSON allows in strings, because a terminal may interpret them as
+/// commands.
 fn escaped(text: String) -> String {
     if !text.contains(char::is_control) {
         return text;
@@ -113,7 +113,7 @@ fn escaped(text: String) -> String {
     escaped
 }
 
-/// Masks secrets in a JSON text. The result is valid JSON for any secrets.
+/// Masks secrets in a JSON text. The result is valid JSON, whatever the secrets contain.
 fn masked(text: String) -> String {
     match secrets::mask(&text) {
         Cow::Borrowed(_) => text,
@@ -127,8 +127,8 @@ fn masked(text: String) -> String {
     }
 }
 
-/// Masks secrets in the strings of a value. Names of members stay, because they come from the API
-/// or are component ids.
+/// Masks secrets in the strings of a value. Member names are not masked, because they come from the
+/// API or are component ids.
 fn mask_strings(value: &mut Value) {
     match value {
         Value::String(text) => *text = secrets::mask(text).into_owned(),

@@ -169,8 +169,7 @@ struct SinkState {
     disk_buffer: Option<DiskBufferSnapshot>,
 }
 
-/// Returns whether a component has not failed to listen. A component that does not listen never
-/// fails.
+/// Returns false only if a component has failed to listen on its address.
 fn listens(component: &ComponentSnapshot) -> bool {
     component.failure.as_ref().is_none_or(|failure| failure.kind != LISTEN)
 }

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, to_value};
 
-    /// Returns the names of a snapshot's members, in order.
+    /// Returns the names of the members in the JSON of a snapshot, in order.
     fn members(snapshot: &AgentSnapshot) -> Vec<String> {
         let Value::Object(members) = to_value(snapshot).unwrap() else { panic!("no object") };
         members.into_iter().map(|(name, _)| name).collect()

@@ -11,11 +11,11 @@ use std::path::Path;
 const TOKEN_BYTES: usize = 32;
 /// Minimum length of an accepted token, generated or configured.
 const TOKEN_LEN_MIN: usize = 32;
-/// Maximum bytes to read of a token file.
+/// Maximum number of bytes that are read from a token file.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// Reads the token at `path`, or creates one. Replaces a file without a token, which an interrupted
-/// restore may leave behind.
+/// Reads the token at `path`, or creates one. Replaces a file that contains no token, which an
+/// interrupted restore can leave behind.
 pub fn load_or_create(path: &Path) -> io::Result<String> {
     let about = |error| context(format_args!("token {}", path.display()), error);
     match read(path) {

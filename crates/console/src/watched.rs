@@ -29,7 +29,7 @@ impl Progress {
         self.is_lasting.load(Ordering::Relaxed)
     }
 
-    /// Returns the time for which a write has waited.
+    /// Returns how long the current write has been waiting for the client; zero if none is waiting.
     pub fn waits(&self) -> Duration {
         self.waits_since.lock().map_or(Duration::ZERO, |since| since.elapsed())
     }

@@ -42,7 +42,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// Parses a sample of a histogram. Its suffix becomes a label.
+/// Parses a sample of a histogram. The suffix of its name becomes a label.
 fn part(line: &str) -> (Vec<(String, String)>, f64) {
     let (name, rest) = line.strip_prefix('_').expect(line).split_once('{').expect(line);
     assert!(["bucket", "sum", "count"].contains(&name), "{line}");
@@ -77,7 +77,8 @@ fn sample(line: &str) -> (Vec<(String, String)>, f64) {
     (labels, value.parse().expect(line))
 }
 
-/// Returns a value up to the closing quote, unescaped, and the rest of the text.
+/// Splits off a label value: returns the unescaped text up to the closing quote, and the text after
+/// the quote.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -344,7 +345,8 @@ fn the_documentation_lists_exactly_these_metrics() {
     assert_eq!(documented, written);
 }
 
-/// Labels of components are above the table, and `part` is a label of this parser only.
+/// The labels of components are documented above the table, and the label `part` exists only in
+/// this parser.
 #[test]
 fn the_documentation_names_each_label_of_a_metric() {
     let documented = documented();

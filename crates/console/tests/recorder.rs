@@ -1,4 +1,5 @@
-//! The flight recorder over real sockets. Only the process of these tests records.
+//! The flight recorder over real sockets. Of all processes, only the one that runs these tests
+//! records.
 
 use crate::common::{Fixture, recorder_state};
 use millstream_recorder::record::{self, Subject};
@@ -88,7 +89,7 @@ fn a_wrong_change_changes_nothing() {
     assert_eq!((status, &answer["error"]), (405, &json!("only GET, HEAD, PUT are allowed")));
 }
 
-/// Returns the sizes of the writes to a file in a copy.
+/// Returns the sizes of the writes to a file that a copy contains.
 fn written(reader: &mut Reader, copy: &[u8], path: &str) -> Vec<u64> {
     use millstream_recorder::event::Tables;
     use millstream_recorder::ids::TextId;

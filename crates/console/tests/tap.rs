@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Opens a tap of the fixture, which has an endless sequence of lines with numbers.
+/// Opens a tap of the fixture, which sends an endless sequence of numbered lines.
 fn tap(fixture: &Fixture, query: &str) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(&fixture.console().socket_path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -81,7 +81,7 @@ fn a_tap_does_not_delay_the_shutdown() {
 /// Returns how long the shutdown of a console with two taps takes.
 fn shutdown_with_taps() -> Duration {
     let mut fixture = Fixture::new();
-    // One client reads, the other does not.
+    // One client reads; the other does not.
     let mut reads = tap(&fixture, "id=app");
     let mut stuck = tap(&fixture, "id=app");
     read_until(&mut reads, "200 OK");

@@ -3,10 +3,10 @@
 use super::cause::Cause;
 use millstream_model::snapshot::ComponentSnapshot;
 
-/// A cause, the status of the response, and the advice.
+/// A cause, the status code of a response, and the advice.
 type ByStatus = (Cause, i64, &'static str);
 
-/// Advice on responses with these statuses. `{}` is the component.
+/// Advice on responses with specific status codes. `{}` stands for the component.
 #[rustfmt::skip]
 const BY_STATUS: &[ByStatus] = &[
     (Cause::LoginOrCertificate, 401, "the endpoint of {} rejects the credentials: check `auth`"),
@@ -17,7 +17,7 @@ const BY_STATUS: &[ByStatus] = &[
     (Cause::EndpointRefuses, 501, "the endpoint does not accept the method: check `method` and the path of {}"),
 ];
 
-/// Advice on errors of these types.
+/// Advice on errors of specific types.
 #[rustfmt::skip]
 const BY_KIND: &[(Cause, &str, &str)] = &[
     (Cause::LoginOrCertificate, "proxy_authentication", "the proxy between {} and its endpoint requires credentials: add them to the proxy address, or bypass the proxy with `proxy: none` or NO_PROXY"),
@@ -44,7 +44,8 @@ pub fn all_refused(id: &str) -> String {
     ALL_REFUSED.replace("{}", id)
 }
 
-/// Returns the advice for the current failure of a sink, if there is one.
+/// Returns the advice for the current failure of a sink, if the sink is failing and there is such
+/// advice.
 fn by_failure(cause: Cause, component: &ComponentSnapshot) -> Option<&'static str> {
     let failure = component.failure.as_ref()?;
     let by_kind = BY_KIND.iter().find(|row| (row.0, row.1) == (cause, failure.kind));

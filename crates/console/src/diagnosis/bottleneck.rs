@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Minimum share of a source's or the workers' time for a component or limit to be considered the
-/// bottleneck.
+/// Minimum share of a source's time, or of the workers' time, that a component or limit must take
+/// to be considered the bottleneck.
 const LIMITS: f64 = 0.2;
 
 /// Minimum busy share of the workers' time at which the workers are considered busy.
@@ -20,7 +20,7 @@ const BUSY: f64 = 0.75;
 /// Length of a window in seconds that gives full confidence.
 const SURE_SECONDS: f64 = 10.0;
 
-/// Minimum share of the busy time for one component to be the reason.
+/// Minimum share of the workers' busy time that a component must use to be named.
 const MOST: f64 = 0.3;
 
 /// The bottleneck of the agent.
@@ -61,7 +61,9 @@ impl Bottleneck {
 pub fn bottleneck(window: &Window<'_>) -> Bottleneck {
     let others = [waited_for(window), held_back(window), busiest(window)];
     let most = others.into_iter().flatten().max_by(|a, b| a.share.total_cmp(&b.share));
-    // Sources also wait for a sink that fails, and then catch up to their limits.
+    // A failing sink also makes its sources wait, and after the outage they read at full speed up
+    // to their limits. So the failing sink is named unless another component takes a relevant
+    // share.
     let explains = |failing: &Candidate<'_>| {
         most.as_ref().is_none_or(|most| {
             let is_it = most.component.id == failing.component.id;
@@ -135,12 +137,14 @@ fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let at = sinks.filter(|at| refused(at) >= FEW_EVENTS).max_by_key(refused)?;
     let numbers = numbers(json!({ "refused": refused(&at), "error": at.now.counters.last_error }));
     let (component, reason) = (at.now, Cause::EndpointRefuses.id());
-    // The endpoint accepts no events, however fast it responds.
+    // The endpoint accepts no events, however fast it responds, so the sink limits the whole
+    // window.
     let share = 1.0;
     Some(Candidate { component, share, reason, numbers, advice: all_refused(&component.id) })
 }
 
-/// Returns the sink or transform whose capacity a source waited for the longest time.
+/// Returns the sink or transform whose capacity a source waited for the longest. If the source
+/// waited for memory instead, returns the source with the reason `memory_limit`.
 fn waited_for<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let seconds = window.seconds();
     let waits = window.pairs().flat_map(|source| {
@@ -195,7 +199,9 @@ fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     Some(Candidate { component: source.now, share, reason, numbers, advice: advice.to_owned() })
 }
 
-/// Returns the component that used most of the busy workers' time.
+/// Returns the component that used the most worker time, if that limits the rate: the workers are
+/// busy and it used a large share of their time, or it is a source whose single worker is always
+/// busy.
 fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let workers_busy = window.workers_busy_share();
     let most = window.busiest()?;

@@ -63,7 +63,7 @@ pub enum Cause {
     RateLimit,
     /// A transform takes most of the workers' time.
     TransformSlow,
-    /// The workers have no time to read and encode more.
+    /// The workers have no time left to read and encode more.
     WorkersBusy,
     /// The endpoint accepts less data than the source reads.
     EndpointSlow,
@@ -173,7 +173,7 @@ impl Cause {
         self.row().hold_seconds
     }
 
-    /// Returns whether the cause is about the content of the lines.
+    /// Returns whether the cause is about the contents of the lines.
     pub fn is_about_content(self) -> bool {
         matches!(
             self,

@@ -36,7 +36,7 @@ impl Finding {
         self
     }
 
-    /// Adds the reason why a component last refused or failed events.
+    /// Adds the last reason for which a component refused events or failed to process them.
     fn with_last_error(self, at: &ComponentSnapshot) -> Finding {
         match &at.counters.last_error {
             Some(error) => self.with("error", error.clone()),
@@ -55,7 +55,7 @@ impl Finding {
         self.cause == Cause::EndpointRefuses && self.status == Status::Late && is_refusal
     }
 
-    /// Sets the time for which the condition has held.
+    /// Sets the time for which the condition has already held.
     fn aged(self, age_seconds: f64) -> Finding {
         Finding { age_seconds, ..self }
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Shortest and longest time between two snapshots.
 const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
-/// Ratio between the time from one snapshot to the next and the time that a snapshot takes, so that
-/// thousands of files cost little.
+/// Ratio of the time between two snapshots to the time that a snapshot takes. It keeps snapshots
+/// cheap even with thousands of files.
 const PAUSES: u32 = 500;
 
 /// The diagnoses of all sources, at most a few seconds old. Clones share the state.

@@ -8,7 +8,7 @@ use millstream_model::snapshot::{
 };
 use millstream_model::{CountersSnapshot, OriginTotals};
 
-/// Bytes that may be read but not yet delivered.
+/// Number of bytes that may be read but not yet delivered.
 const IN_FLIGHT: u64 = 2 << 20;
 
 /// The `web` source, the `parse` transform and the `out` sink.
@@ -76,7 +76,7 @@ impl Agent {
     }
 }
 
-/// Returns the failure of a sink that cannot deliver for this many seconds, with this time between
+/// Returns the failure of a sink that has not delivered for `seconds`, with `span_seconds` between
 /// the first and the last attempt.
 fn failure(kind: &'static str, code: i64, seconds: f64, span_seconds: f64) -> FailureSnapshot {
     FailureSnapshot { kind, code, message: "refused".into(), seconds, span_seconds, attempts: 9 }

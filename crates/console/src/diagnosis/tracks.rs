@@ -3,7 +3,7 @@
 use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use std::collections::HashMap;
 
-/// Maximum number of unread bytes of a file that is treated as read.
+/// Number of unread bytes below which a file is treated as read.
 const UNREAD_ON_THE_WAY: u64 = 64 << 10;
 
 /// A file over time. Times are the agent's uptime in seconds.
@@ -15,11 +15,11 @@ pub struct FileTrack {
     pub status: &'static str,
     pub position: u64,
     pub size: u64,
-    /// Time since which position and size have not changed.
+    /// Time since which the position and the size have not changed.
     pub still_since: f64,
     /// Time when the file last grew.
     pub grown: Option<f64>,
-    /// Time since which all but a few bytes of the file have been read.
+    /// Time since which all but a few bytes of the file have been read; `None` if more are unread.
     pub read_since: Option<f64>,
     /// Seconds from the newest timestamp in the lines to now.
     pub log_delay_seconds: Option<f64>,

@@ -1,4 +1,5 @@
-//! The input of a check: a source and the components downstream, now and a few seconds earlier.
+//! The input of a check: a source and the components downstream of it, now and a few seconds
+//! earlier.
 
 use super::tracks::FileTrack;
 use millstream_model::snapshot::{ComponentSnapshot, Snapshot};
@@ -8,20 +9,21 @@ use std::sync::LazyLock;
 /// Counters of a component that did not exist yet.
 static NOTHING: LazyLock<ComponentSnapshot> = LazyLock::new(ComponentSnapshot::default);
 
-/// Maximum time until a shrinking lag is gone before the source is treated as late, in seconds.
+/// A source whose lag is shrinking is late only if the lag takes longer than this to disappear, in
+/// seconds.
 const LATE_AFTER: f64 = 30.0;
 
 /// Lag in bytes or records that is normal while events are in flight.
 const LAG_ON_THE_WAY: u64 = 64 << 10;
 
-/// Minimum time to read the unread data for the data to be treated as a backlog, in seconds.
+/// Minimum time, in seconds, that unread data takes to read to be treated as a backlog.
 const BACKLOG_SECONDS: f64 = 3.0;
 
-/// Two snapshots, and the time between them.
+/// Two snapshots, and the changes of each component between them.
 pub struct Window<'a> {
     pub now: &'a Snapshot,
     pub before: &'a Snapshot,
-    /// Snapshot from half a minute ago, or the oldest.
+    /// Snapshot from half a minute ago, or the oldest one since the start.
     pub oldest: &'a Snapshot,
     /// All snapshots of the last half minute, oldest first.
     pub history: &'a VecDeque<Snapshot>,
@@ -31,7 +33,8 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Returns the window from `before` to the end of the history. `middle` is half-way.
+    /// Returns the window from `before` to the end of the history. `middle` is the snapshot halfway
+    /// between them.
     pub fn of(
         history: &'a VecDeque<Snapshot>,
         before: &'a Snapshot,
@@ -50,17 +53,17 @@ impl<'a> Window<'a> {
         Some(Window { now, before, oldest, history, pairs, index })
     }
 
-    /// Returns the time since the oldest snapshot, in seconds.
+    /// Returns the time from the oldest to the newest snapshot, in seconds.
     pub fn history_seconds(&self) -> f64 {
         (self.now.uptime_seconds - self.oldest.uptime_seconds).max(1e-3)
     }
 
-    /// Returns the time from the first to the second snapshot, in seconds.
+    /// Returns the length of the window in seconds.
     pub fn seconds(&self) -> f64 {
         (self.now.uptime_seconds - self.before.uptime_seconds).max(1e-3)
     }
 
-    /// Returns a component over the window.
+    /// Returns the component with this id over the window.
     pub fn pair(&self, id: &str) -> Option<Pair<'a>> {
         self.index.get(id).map(|at| self.pairs[*at])
     }
@@ -75,7 +78,7 @@ impl<'a> Window<'a> {
         self.pairs().map(|pair| pair.worker_seconds()).sum()
     }
 
-    /// Returns the share of their time in which the workers were busy.
+    /// Returns the share of the workers' time in which they were busy.
     pub fn workers_busy_share(&self) -> f64 {
         let workers = self.now.worker_threads.max(1) as f64;
         (self.worker_seconds() / (self.seconds() * workers)).min(1.0)
@@ -86,7 +89,7 @@ impl<'a> Window<'a> {
         component.worker_seconds() / self.worker_seconds().max(1e-9)
     }
 
-    /// Returns the component that used most of the workers' time.
+    /// Returns the component that used the most worker time.
     pub fn busiest(&self) -> Option<Pair<'a>> {
         self.pairs().max_by(|a, b| a.worker_seconds().total_cmp(&b.worker_seconds()))
     }
@@ -115,7 +118,8 @@ pub fn find<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s ComponentSnapsho
     snapshot.components.iter().find(|component| component.id == id)
 }
 
-/// Returns the seconds that a component has waited, by cause, including a wait that has not ended.
+/// Returns the seconds that a component has waited because of `what`, including a wait that has not
+/// ended.
 fn wait_seconds(component: &ComponentSnapshot, what: &str) -> f64 {
     let ended = component.counters.wait_seconds.get(what).copied().unwrap_or(0.0);
     let present = component.held_back.as_ref().filter(|wait| wait.limit == what);
@@ -184,18 +188,18 @@ impl Pair<'_> {
         count(self.now).saturating_sub(count(self.before))
     }
 
-    /// Returns the seconds that workers were busy with the component.
+    /// Returns the seconds that workers were busy with the component in the window.
     pub fn worker_seconds(&self) -> f64 {
         let seconds = |component: &ComponentSnapshot| component.counters.worker_seconds;
         (seconds(self.now) - seconds(self.before)).max(0.0)
     }
 
-    /// Returns the seconds that the component waited in the window, by cause.
+    /// Returns the seconds that the component waited because of `what` in the window.
     pub fn waited(&self, what: &str) -> f64 {
         (wait_seconds(self.now, what) - wait_seconds(self.before, what)).max(0.0)
     }
 
-    /// Returns the seconds that the component waited in the last half minute, by cause.
+    /// Returns the seconds that the component waited because of `what` in the last half minute.
     pub fn waited_lately(&self, what: &str) -> f64 {
         (wait_seconds(self.now, what) - wait_seconds(self.oldest, what)).max(0.0)
     }
@@ -213,24 +217,25 @@ impl Pair<'_> {
         (seconds(self.now) - seconds(self.before)).max(0.0)
     }
 
-    /// Returns the number of events dropped for these reasons.
+    /// Returns the number of events dropped in the window for these reasons.
     pub fn dropped(&self, reasons: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.dropped_events, |key| reasons.contains(&key))
     }
 
-    /// Returns the number of events noted with these notes.
+    /// Returns the number of events with these notes in the window.
     pub fn noted(&self, notes: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.noted_events, |key| notes.contains(&key))
     }
 
-    /// Returns the number of events noted or dropped, without these keys.
+    /// Returns the number of events noted or dropped in the window, except those with these notes
+    /// or reasons.
     pub fn noted_or_dropped_except(&self, except: &[&str]) -> u64 {
         let other = |key: &str| !except.contains(&key);
         added(self.now, self.before, |c| &c.counters.noted_events, other)
             + added(self.now, self.before, |c| &c.counters.dropped_events, other)
     }
 
-    /// Returns the number of errors of these types.
+    /// Returns the number of errors of these types in the window.
     pub fn errors(&self, kinds: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.errors, |key| kinds.contains(&key))
     }
@@ -255,7 +260,7 @@ fn added(
     counts.map(|(key, n)| n.saturating_sub(before.get(key).copied().unwrap_or(0))).sum()
 }
 
-/// A source, and the components downstream.
+/// A source, and the components downstream of it.
 pub struct View<'a> {
     pub window: &'a Window<'a>,
     pub source: Pair<'a>,
@@ -307,7 +312,7 @@ impl<'a> View<'a> {
         ended.chain(present).fold(0.0, f64::max)
     }
 
-    /// Returns the share of the window in which the source waited for any component.
+    /// Returns the share of the window in which the source waited for capacity or memory.
     pub fn share_waited(&self) -> f64 {
         let ids = self.source.now.capacity_wait_seconds.keys();
         ids.map(|id| self.share_waited_for(id)).sum()

@@ -27,7 +27,7 @@ const SLICES_BYTES_MAX: usize = 16 << 20;
 /// Size in bytes of the buffer, which holds half a second of samples.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Number of threads after which the session is restarted, because a session keeps the names of
+/// Number of threads above which the session is restarted, because a session keeps the names of
 /// threads that have exited.
 const THREADS_MAX: usize = 4096;
 
@@ -50,8 +50,8 @@ struct Setting {
 
 static SETTING: Mutex<Setting> = Mutex::new(Setting { keep: None, has_task: false });
 
-/// The lock is held while the profiler's thread responds, which may wait for a JVM. Threads that
-/// deliver payloads must not take it.
+/// Continuous profiling. The lock is held while the profiler's thread responds, which may wait for
+/// a JVM, so threads that deliver payloads must not take it.
 static CONTINUOUS: LazyLock<Mutex<Continuous>> = LazyLock::new(Mutex::default);
 
 /// Wakes the task after a change of the setting.
@@ -71,7 +71,7 @@ struct Slice {
 }
 
 impl Slices {
-    /// Adds a slice. A slice without samples keeps only its time, so that the slices of a quiet
+    /// Adds a slice. A slice without samples keeps only its times, so that the slices of a quiet
     /// agent do not displace slices with samples.
     fn push(&mut self, mut profile: RawProfile, now: Instant) {
         if profile.stacks.is_empty() {
@@ -83,7 +83,8 @@ impl Slices {
         self.slices.push_back(Slice { ended: now, bytes, profile });
     }
 
-    /// Removes slices that ended before `keep`, and the oldest slices beyond `bytes_max`.
+    /// Removes slices that ended more than `keep` ago, and the oldest slices while all of them
+    /// exceed `bytes_max`.
     fn trim(&mut self, now: Instant, keep: Duration, bytes_max: usize) {
         let is_old = |slice: &Slice| now.saturating_duration_since(slice.ended) > keep;
         while self.bytes > bytes_max || self.slices.front().is_some_and(is_old) {
@@ -136,7 +137,8 @@ async fn run() {
 }
 
 impl Continuous {
-    /// Collects a slice, or starts sampling. Returns whether continuous profiling is on.
+    /// Collects a slice, and starts sampling if it is not running. Returns whether continuous
+    /// profiling is on.
     fn step(&mut self) -> bool {
         let keep = {
             let mut setting = SETTING.lock();
@@ -184,7 +186,8 @@ impl Continuous {
     }
 }
 
-/// Stops sampling for a client's profile, which is already running. Blocks for a few milliseconds.
+/// Stops sampling in favor of a client's profile, which is already running. Blocks for a few
+/// milliseconds.
 pub fn pause() {
     let mut continuous = CONTINUOUS.lock();
     if let Some(session) = continuous.session.take() {

@@ -21,7 +21,7 @@ pub struct Text<'a>(Out<'a>);
 enum Out<'a> {
     /// The text format.
     Text(&'a mut String),
-    /// A callback that is called for each metric, and whether the current family is a counter.
+    /// A callback that is called for each sample, and whether the current family is a counter.
     Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
 }
 
@@ -31,7 +31,7 @@ impl<'a> Text<'a> {
         Text(Out::Text(text))
     }
 
-    /// Creates metrics that are passed to `each`.
+    /// Creates metrics that are passed to `each`, one sample at a time.
     pub fn calls(each: &'a mut dyn FnMut(&InternalMetric<'_>)) -> Text<'a> {
         Text(Out::Each { each, is_counter: false })
     }

@@ -297,8 +297,8 @@ fn jvm() -> JvmSnapshot {
     }
 }
 
-/// Returns more files than have separate metrics, all with the same path, in random order. The lag
-/// of the n-th file is n bytes.
+/// Returns more files than get separate metrics, all with the same path, in random order. The lag
+/// of the nth file is n bytes.
 fn files() -> Vec<FileSnapshot> {
     let file = |n: u64| FileSnapshot {
         held_by: None,

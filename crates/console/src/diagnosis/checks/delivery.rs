@@ -81,7 +81,8 @@ pub fn with_lag(view: &View<'_>, finding: Finding) -> Finding {
     finding.with_rounded("oldest_seconds", view.oldest_seconds())
 }
 
-/// Finds events that an endpoint refuses while it accepts other events.
+/// Finds endpoints that refuse events. The source is late if the endpoint accepts no other events,
+/// and degraded otherwise.
 pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
         let refused = sink.dropped(REFUSED).max(sink.errors(REFUSED));
@@ -95,7 +96,7 @@ pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Finds quotas of brokers that delay requests.
+/// Finds brokers that delay requests to enforce a quota.
 pub fn quotas(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.sinks().chain([&view.source]) {
         let share = at.waited("broker_quota") / view.window.seconds();
@@ -135,8 +136,8 @@ pub fn slow_sinks(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns whether events wait for a long time at an endpoint that is always busy with requests,
-/// and not at an upstream component.
+/// Returns whether events have been waiting for a long time at an endpoint that is always busy with
+/// requests, and are not being delayed by an upstream component.
 fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
     let owes = sink.now.buffer_bytes.unwrap_or(0) > 0;
     let oldest = view.oldest_seconds_at(&sink.now.id);
@@ -154,7 +155,7 @@ fn in_flight_share(view: &View<'_>, sink: &Pair<'_>) -> f64 {
     sink.waited("endpoint") / view.window.seconds()
 }
 
-/// Minimum age of the oldest event at a busy endpoint that is treated as slow, in seconds.
+/// Minimum age of the oldest event, in seconds, at which a busy endpoint is treated as slow.
 const OVERDUE_SECONDS: f64 = 10.0;
 
 /// Minimum share of the window in which an always busy endpoint has requests in flight. It is below
@@ -165,7 +166,7 @@ const BUSY: f64 = 0.8;
 /// prolonged use.
 const BUFFERED_SECONDS: f64 = 8.0;
 
-/// Maximum time until a disk buffer is full that deserves a warning, in seconds: a day.
+/// A disk buffer that will be full within this time, in seconds, deserves a warning: a day.
 const FULL_IN_SECONDS: f64 = 86_400.0;
 
 /// Minimum share of a limit that is treated as near the limit.
@@ -194,7 +195,7 @@ pub fn disk_buffers(view: &View<'_>, found: &mut Vec<Finding>) {
 /// Minimum age of an unsaved checkpoint that shows that the store cannot keep up, in seconds.
 const UNSAVED_SECONDS: f64 = 10.0;
 
-/// Finds a checkpoint store that cannot write.
+/// Finds a checkpoint store that cannot write or that falls behind.
 pub fn checkpoints(view: &View<'_>, found: &mut Vec<Finding>) {
     let store = &view.window.now.checkpoints;
     if store.error.is_none() && store.age_seconds < UNSAVED_SECONDS {

@@ -4,11 +4,11 @@ use super::Finding;
 use crate::diagnosis::cause::{Cause, Status};
 use crate::diagnosis::view::{Pair, View};
 
-/// Minimum share and minimum number of events for which an operator fails. Operators may fail for a
-/// few odd events.
+/// Minimum share and minimum number of failed events at which an operator is reported. An operator
+/// may fail for a few odd events.
 const FAILED: (f64, u64) = (0.2, 5);
 
-/// Failure reasons of operators, without the reasons of calls that take too long.
+/// Failure reasons of operators, except those of calls that take too long.
 const FAILURES: &[&str] = &[
     "call_failed",
     "exception",
@@ -26,7 +26,7 @@ const NO_RESULT: &[&str] = &["arithmetic_error", "missing_field", "step_limit", 
 const NO_ROUTE: &[&str] = &["no_result"];
 
 /// Minimum number of events, all without a result, before a condition is judged. In a mixed log,
-/// few events may have the field.
+/// only a few events may have the field.
 const UNANSWERED: u64 = 100;
 
 /// Finds operators that fail for many events.
@@ -67,8 +67,8 @@ pub fn conditions(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns whether enough events had no result to expect none for the next: all events of the
-/// window, or all events since the start.
+/// Returns whether enough events were received to judge a condition without results: in the window,
+/// or since the start if none has ever had a result.
 fn is_judged(at: &Pair<'_>, notes: &[&str]) -> bool {
     let counters = &at.now.counters;
     let noted = notes.iter().filter_map(|note| counters.noted_events.get(note)).sum::<u64>();

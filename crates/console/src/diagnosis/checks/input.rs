@@ -30,23 +30,25 @@ const REBALANCES: u64 = 6;
 /// Minimum share of the limit at which held files are near the limit.
 const NEAR: f64 = 0.7;
 
-/// Maximum delay of the newest timestamp in a growing file, in seconds.
+/// Delay of the newest timestamp in a growing file, in seconds, above which the timestamps are
+/// reported.
 const LATE_SECONDS: f64 = 60.0;
 
-/// Maximum time that the newest timestamp of a file may be in the future, in seconds.
+/// Time that the newest timestamp of a file may be in the future, in seconds, without being
+/// reported.
 const AHEAD_SECONDS: f64 = 5.0;
 
 /// Time zone offsets are multiples of this number of seconds.
 const ZONE_SECONDS: f64 = 1800.0;
 
-/// Maximum difference between a delay and a multiple of [`ZONE_SECONDS`] that looks like a wrong
-/// time zone, in seconds.
+/// Maximum difference, in seconds, between a delay and a multiple of [`ZONE_SECONDS`] at which a
+/// wrong time zone is assumed.
 const ZONE_TOLERANCE: f64 = 20.0;
 
-/// Minimum number and minimum share of affected events.
+/// Minimum number and minimum share of affected events at which they are reported.
 const EVENTS: (u64, f64) = (5, 0.02);
 
-/// Minimum number of lines over the limit.
+/// Minimum number of lines over the limit at which they are reported.
 const LONG_LINES: u64 = 3;
 
 /// Finds paths that are missing or cannot be read.
@@ -89,7 +91,7 @@ pub fn unfinished_lines(view: &View<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let still = |file: &&&FileTrack| {
-        // The rest of a rotated file may end in the middle of a line.
+        // The unread rest of a rotated file may end in the middle of a line.
         let is_open = file.status == "active" && !file.is_moved;
         let is_line = (1..=UNFINISHED_BYTES_MAX).contains(&file.unread());
         // A file whose writer exited long ago is not reported.

@@ -13,8 +13,9 @@ const HELD_BACK: f64 = 0.2;
 /// reason.
 const MAINLY: f64 = 0.5;
 
-/// Minimum share of the last half minute, and minimum length of a pause in seconds, for a low limit
-/// to delay events. A paused source does not see data that is written meanwhile, so it has no lag.
+/// Minimum share of the last half minute, and minimum length of a pause in seconds, at which pauses
+/// are reported although the source is not late. A paused source does not see data that is written
+/// during the pause, so it has no lag.
 const LONG_PAUSES: (f64, f64) = (0.4, 5.0);
 
 /// Minimum share of the window in which a source waits for a slow component.
@@ -23,10 +24,11 @@ const WAITS: f64 = 0.5;
 /// Minimum busy share of the workers' time at which the workers are considered busy.
 const BUSY: f64 = 0.75;
 
-/// Minimum share of the busy time for the most expensive transform.
+/// Minimum share of the workers' busy time at which a transform is reported.
 const MOST: f64 = 0.4;
 
-/// Time without capacity and without progress after which a transform is stuck, in seconds.
+/// Time, in seconds, after which a transform that is full and makes no progress is treated as
+/// stuck.
 const STUCK_SECONDS: f64 = 8.0;
 
 /// Notes and error types of calls that took too long.
@@ -37,7 +39,7 @@ fn overdue(at: &Pair<'_>) -> u64 {
     at.noted(OVERDUE) + at.dropped(OVERDUE) + at.errors(OVERDUE)
 }
 
-/// Finds operators whose calls do not return.
+/// Finds operators whose calls do not return or take too long.
 pub fn operators(view: &View<'_>, found: &mut Vec<Finding>) {
     for at in view.transforms() {
         let hanging = at.now.hanging_calls.unwrap_or(0);
@@ -102,12 +104,13 @@ pub fn rates(view: &View<'_>, found: &mut Vec<Finding>) {
         let finding = Finding::new(Cause::RateLimit, Status::Late, component);
         let finding = finding.with_rounded("longest_pause_seconds", pause);
         let finding = finding.with_rounded("held_back_share", share);
-        // A paused source has not looked at its files since the pause began.
+        // A paused source has not looked at its files since the pause began, so its lag is unknown.
         found.push(if is_paused { finding } else { with_lag(view, finding) });
     }
 }
 
-/// Finds transforms that take most of the time.
+/// Finds transforms whose capacity the source is waiting for, and transforms that take most of the
+/// time of busy workers.
 pub fn transforms(view: &View<'_>, found: &mut Vec<Finding>) {
     if !view.is_late() {
         return;
