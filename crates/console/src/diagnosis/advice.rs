@@ -6,7 +6,7 @@ use millstream_model::snapshot::ComponentSnapshot;
 /// A cause, the status code of a response, and the advice.
 type ByStatus = (Cause, i64, &'static str);
 
-/// Advice on responses with specific status codes. `{}` stands for the component.
+/// Advice on responses with specific status codes. `{}` is replaced by the component.
 #[rustfmt::skip]
 const BY_STATUS: &[ByStatus] = &[
     (Cause::LoginOrCertificate, 401, "the endpoint of {} rejects the credentials: check `auth`"),

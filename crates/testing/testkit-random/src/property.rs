@@ -9,8 +9,8 @@ use std::fmt::Debug;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Maximum number of values that a property may reject, per case. The limit of `proptest` is meant
-/// for 256 cases.
+/// Maximum number of values that a property may reject, per case. The default limit of `proptest`
+/// is meant for 256 cases, so it is too low for a long test.
 const REFUSED_PER_CASE_MAX: u32 = 4;
 
 /// Returns the configuration of a property with `cases` cases, for `#![proptest_config(…)]`.
@@ -37,8 +37,9 @@ fn config(seed: OfProperty, cases: TestSize) -> Config {
     }
 }
 
-/// Holds the seed for as long as the configuration of the test exists, because `proptest` provides
-/// no other value that is dropped at the end of a test.
+/// Keeps the seed for as long as the configuration of the test exists. It is stored as the
+/// persistence of failures, because `proptest` has no other value that is dropped at the end of a
+/// test.
 #[derive(Clone, Debug)]
 struct OfProperty(Arc<Seed>);
 

@@ -10,8 +10,9 @@ use std::time::Instant;
 /// The environment variable with the path of the file that collects the lines.
 const VARIABLE: &str = "SOAK_REPORT";
 
-/// A long test without random numbers. When the value is dropped, its line is added to the summary
-/// of `make soak`, so the value must live as long as the test.
+/// The report of a long test. When the value is dropped, its line is added to the summary of
+/// `make soak`, so the value must live as long as the test. A test without random numbers uses it
+/// directly.
 #[must_use = "the line is written when it is dropped"]
 #[derive(Debug)]
 pub struct Report {
@@ -66,8 +67,8 @@ impl Drop for Report {
     }
 }
 
-/// Names a property by its file and its function, which the test harness uses as the name of the
-/// thread; without a thread name, by its file and line.
+/// Returns the name of a property: its file and its function, which the test harness uses as the
+/// name of the thread. Without a thread name, returns the file and the line.
 fn name(at: &Location<'_>, thread: Option<&str>) -> String {
     let test = thread.filter(|name| *name != "main").and_then(|name| name.rsplit("::").next());
     test.map_or_else(
@@ -76,7 +77,8 @@ fn name(at: &Location<'_>, thread: Option<&str>) -> String {
     )
 }
 
-/// Appends with one write, so that the lines of tests that end at the same time do not mix.
+/// Appends the line with a single write, so that the lines of tests that end at the same time do
+/// not mix.
 fn append(path: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
 }

@@ -44,7 +44,7 @@ impl Seed {
         Seed { value: AtomicU64::new(value), report: Report::at(at) }
     }
 
-    /// Returns the number.
+    /// Returns the seed as a number.
     pub fn value(&self) -> u64 {
         self.value.load(Ordering::Relaxed)
     }
@@ -54,8 +54,8 @@ impl Seed {
         Random { random: Rng::with_seed(self.value()), seed: self }
     }
 
-    /// Returns a seed for each case. A failing case is printed with its seed, and becomes the first
-    /// case with that seed, regardless of the number of cases.
+    /// Returns a seed for each case. If a case fails, its seed is printed. With that seed in
+    /// `SEED`, the failed case runs first, regardless of the number of cases.
     pub fn cases(self, count: TestSize) -> impl Iterator<Item = u64> {
         let first = self.value();
         (0..count.get()).map(move |case| {
@@ -72,7 +72,7 @@ impl Seed {
         self.value.store(seed, Ordering::Relaxed);
     }
 
-    /// Counts cases of a test with one seed for all cases.
+    /// Adds to the number of cases in the summary, for a test with one seed for all cases.
     pub fn count(&self, cases: u64) {
         self.report.count(cases);
     }
@@ -101,12 +101,12 @@ pub struct Random {
 }
 
 impl Random {
-    /// Returns the initial seed of the numbers.
+    /// Returns the seed of the random numbers.
     pub fn seed(&self) -> &Seed {
         &self.seed
     }
 
-    /// Returns the numbers of the cases, which share these random numbers.
+    /// Returns the indexes of the cases, which share these random numbers.
     pub fn rounds(&self, count: TestSize) -> Range<u64> {
         let count = count.get();
         self.seed.count(count);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(seed(seeds[1]).cases(CASES).next(), Some(0));
     }
 
-    /// The seed that a panic prints belongs to the running case.
+    /// The seed that a panic prints is the seed of the running case.
     #[test]
     fn the_current_case_is_the_value() {
         let first = seed(5);

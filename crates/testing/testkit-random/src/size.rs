@@ -18,7 +18,7 @@ impl TestSize {
         self.of(soak())
     }
 
-    /// Returns the size like `get`, for items that are counted in memory.
+    /// Returns the size like `get`, as a `usize` for items that are kept in memory.
     pub fn count(self) -> usize {
         usize::try_from(self.get()).expect("a size that fits the memory")
     }
@@ -34,7 +34,7 @@ impl TestSize {
     }
 }
 
-/// Returns the factor of the long versions, if they are selected.
+/// Returns the n of `SOAK=n`, by which long sizes are multiplied; `None` for the gate's sizes.
 ///
 /// # Panics
 ///

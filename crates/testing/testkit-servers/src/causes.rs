@@ -25,10 +25,12 @@ pub const VERDICT: Duration = Duration::from_secs(30);
 /// Interval between two requests of the diagnosis.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Additional time for the verdict of a healthy run, because a source may still be starting.
+/// Maximum additional time for the verdict of a healthy run, because a source may still be
+/// starting.
 const STARTS: Duration = Duration::from_secs(60);
 
-/// Time for which all injected causes must have been named, so that other causes can also be named.
+/// Time for which the run continues after all injected causes have been named, so that any wrong
+/// cause has time to appear.
 const SETTLES: Duration = Duration::from_secs(4);
 
 /// One run of an agent.
@@ -36,22 +38,21 @@ const SETTLES: Duration = Duration::from_secs(4);
 pub struct Run {
     /// Seed of its random numbers.
     pub seed: u64,
-    /// Description of what was done to the agent.
+    /// What was done to the agent.
     pub what: String,
     /// The causes that must be named; empty for a healthy run.
     pub expected: BTreeSet<&'static str>,
     /// The causes that were named at the verdict, in order. For a healthy run, the causes that were
     /// named at any time.
     pub named: Vec<String>,
-    /// Seconds from the injection until all expected causes were named.
+    /// Seconds from the injection until all expected causes were named; `None` if they were not.
     pub seconds: Option<f64>,
     /// The last diagnosis and the end of the agent's log.
     pub report: String,
 }
 
 impl Run {
-    /// Returns whether every expected cause was named in time, no other cause was named, and an
-    /// expected cause came first.
+    /// Returns whether exactly the expected causes were named at the verdict.
     pub fn is_right(&self) -> bool {
         self.expected.iter().all(|cause| self.named.iter().any(|named| named == cause))
             && self.named.iter().all(|named| self.expected.contains(named.as_str()))
@@ -63,7 +64,7 @@ impl Run {
     }
 }
 
-/// Injects causes into an agent, and waits for the verdict.
+/// Injects the causes into a new agent, and waits for the verdict.
 ///
 /// # Panics
 /// Panics if the agent cannot be started.

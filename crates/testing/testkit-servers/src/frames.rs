@@ -29,7 +29,7 @@ pub enum Act {
     Stall,
     /// Reject the message permanently, for this reason.
     Reject(&'static str),
-    /// Discard the message and respond with these bytes.
+    /// Respond with these bytes. Discard the message and all later messages of the connection.
     Write(Vec<u8>),
     /// Store the message and acknowledge it after this delay.
     AckAfter(Duration),
@@ -38,7 +38,7 @@ pub enum Act {
 /// A received data message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Connection number of the message, from 0.
+    /// Index of the connection, from 0.
     pub connection: usize,
     /// Number of earlier messages on all connections.
     pub nth: usize,
@@ -134,7 +134,7 @@ impl FrameServer {
         self.shared.lock().kept.clone()
     }
 
-    /// Returns the number of connections so far.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.lock().connections
     }

@@ -22,7 +22,7 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, String>,
     /// The body as sent.
     pub body: Vec<u8>,
-    /// Connection number of the request, from 0.
+    /// Index of the connection, from 0.
     pub connection: usize,
     /// Time at which the request was completely read.
     pub at: Instant,
@@ -179,7 +179,7 @@ impl HttpServer {
     }
 
     /// Waits up to 60 s until the requests satisfy a condition. Returns the requests even if they
-    /// do not.
+    /// do not satisfy it.
     pub fn wait(&self, is_complete: impl Fn(&[ReceivedRequest]) -> bool) -> Vec<ReceivedRequest> {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut state = self.shared.lock();

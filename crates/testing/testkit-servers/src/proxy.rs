@@ -83,8 +83,8 @@ impl ProxyServer {
     }
 }
 
-/// Listens on a port of 127.0.0.1. A port that another proxy has just released becomes free soon,
-/// because the proxy's runtime shuts down asynchronously.
+/// Listens on a port of 127.0.0.1. Retries for a while, because the port may belong to a dropped
+/// proxy, whose runtime shuts down asynchronously.
 fn listen(port: u16) -> std::net::TcpListener {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -145,7 +145,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Splits the text after the scheme of a URI into the authority and the path.
+/// Splits the part of a URI after the scheme into the authority and the path.
 fn split(rest: &str) -> (&str, &str) {
     rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))
 }
@@ -182,7 +182,7 @@ impl Head {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns the head with another target in the first line.
+    /// Returns the head with a different target in the first line.
     fn with_target(self, target: &str) -> Head {
         let method = self.first.split(' ').next().unwrap_or_default();
         Head { first: format!("{method} {target} HTTP/1.1"), ..self }

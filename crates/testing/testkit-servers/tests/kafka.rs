@@ -94,7 +94,8 @@ fn a_restarted_broker_keeps_its_address_and_data() {
     kafka.resume();
     produce(&client, "kept", &all[3]);
     let mut got = texts(&kafka, "kept");
-    // The record that timed out may have been in the socket buffer.
+    // The record that timed out may have been in the socket buffer, and then it was delivered
+    // later.
     got.retain(|line| line != "lost");
     assert_eq!(got, all.concat());
 }
@@ -217,7 +218,7 @@ fn deliver(client: &ClientConfig, topic: &str, payload: &str) -> Result<(), Code
     results_until(client, topic, payload, |results| !results.is_empty())[0]
 }
 
-/// Returns the results for a record up to this error.
+/// Returns the results for a record, up to the result with this error.
 fn results(client: &ClientConfig, topic: &str, payload: &str, code: Code) -> Vec<Result<(), Code>> {
     results_until(client, topic, payload, |results| results.contains(&Err(code)))
 }
@@ -250,7 +251,8 @@ const CHILD: &str = "MILLSTREAM_TEST_CHILD";
 #[test]
 fn a_killed_test_process_leaves_nothing_behind() {
     if std::env::var_os(CHILD).is_some() {
-        // Start the broker from a thread that exits, like a test's thread. It must keep running.
+        // The broker is started from a thread that exits, like a test's thread, and must keep
+        // running.
         let pid = std::thread::spawn(|| Kafka::shared().pid()).join().expect("a broker");
         Kafka::shared().create_topic("alive", 1);
         eprintln!("broker {pid}");

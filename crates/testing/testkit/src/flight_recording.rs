@@ -6,7 +6,7 @@ use millstream_jfr::metadata::{TypeId, class, event, field, root, start_time, th
 use millstream_jfr::{Chunk, Clock, pools, text, varint};
 use std::num::NonZeroU64;
 
-/// The state of a chunk that is complete.
+/// The header value that marks a chunk as complete.
 const COMPLETE: u8 = 0;
 
 const SOCKET_WRITE: TypeId = TypeId(100);
@@ -22,7 +22,7 @@ pub struct FlightRecording {
     start_unix_ns: u64,
     /// Position of the last constant pools; 0 before the first.
     pools_at: u64,
-    /// Names in the next constant pools.
+    /// Names to write in the next constant pools.
     names: Vec<(u64, String)>,
     next_key: u64,
     state: u8,
@@ -34,8 +34,8 @@ impl FlightRecording {
         FlightRecording::begin_at(start_unix_ns, 0, pid, service)
     }
 
-    /// Begins a recording whose start is this number of ticks, which are nanoseconds. Times of
-    /// events are relative to tick 0.
+    /// Begins a recording that starts at tick `start_ticks`; ticks are nanoseconds. Times of events
+    /// are relative to tick 0.
     pub fn begin_at(
         start_unix_ns: u64,
         start_ticks: u64,
@@ -49,7 +49,7 @@ impl FlightRecording {
             start_unix_ns,
         };
         let end = chunk.end(&clock, start_ticks, |pools| varint::push(pools, 0)).to_vec();
-        // Excludes the empty pools that end a chunk.
+        // Leave out the empty pools that end a chunk.
         let pools_at = u64::from_be_bytes(end[16..24].try_into().expect("8 bytes"));
         let mut bytes = end[..pools_at as usize].to_vec();
         bytes[8..24].fill(0);
@@ -75,8 +75,8 @@ impl FlightRecording {
         recording
     }
 
-    /// Adds a write to a socket, which began `at_ms` after the start of the recording. The host is
-    /// a text of the pool, and the thread a value of the pool.
+    /// Adds a write to a socket, which began `at_ms` after tick 0. The event refers to the constant
+    /// pools for its host and its thread.
     pub fn write(&mut self, at_ms: u64, duration_ms: u64, host: &str, bytes: u64) {
         let key = self.next_key;
         self.next_key += 1;

@@ -9,14 +9,14 @@ pub fn split_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64,
     split(content, line_max, long, |_| 0)
 }
 
-/// Splits the content of a file like [`split_lines`], without the NUL bytes at the start of a line.
+/// Splits the content of a file like [`split_lines`], but removes NUL bytes at the start of a line.
 /// If only NUL bytes follow the last newline, they are not a line.
 pub fn split_file_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, Vec<u8>)> {
     split(content, line_max, long, |line| line.iter().take_while(|byte| **byte == 0).count())
 }
 
-/// Splits content into lines, and removes from the start of each line as many bytes as `skipped`
-/// returns.
+/// Splits content into lines, and removes from the start of each line the number of bytes that
+/// `skipped` returns.
 fn split(
     content: &[u8],
     line_max: usize,

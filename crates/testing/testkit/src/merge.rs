@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The snapshots of a [`FakeMerge`], which survive the agent; the last may be uncommitted.
+/// The snapshots of a [`FakeMerge`], which survive the agent. The last one may be uncommitted.
 #[derive(Clone, Default)]
 pub struct MemorySnapshots(Arc<Mutex<Vec<Snapshot>>>);
 
@@ -22,8 +22,8 @@ struct Snapshot {
     results: VecDeque<String>,
 }
 
-/// A merge transform. Each result is the text `LINE COUNT`, with the count of a window that ends
-/// after a random time.
+/// A merge transform that counts equal lines in windows that end at random times. Each result is
+/// the text `LINE COUNT`.
 pub struct FakeMerge {
     /// The state that survives the agent.
     pub snapshots: MemorySnapshots,
@@ -36,7 +36,7 @@ pub struct FakeMerge {
 /// The behavior of a [`FakeMerge`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MergeBehavior {
-    /// Maximum length of a window.
+    /// Maximum time between two ticks. About one tick in four ends the window.
     pub window: Duration,
     /// Duration of each delivery.
     pub delay: Duration,
@@ -153,7 +153,7 @@ impl Lane for CountLane {
             let (counts, results) = (self.counts.clone(), results.clone());
             self.snapshots.0.lock().push(Snapshot { counts, first, results });
             let number = self.snapshots.0.lock().len() as u64;
-            // A kill may come between the snapshot and its commit.
+            // A kill may come between a snapshot and its commit.
             tokio::time::sleep(self.behavior.sync_delay).await;
             self.results.saved();
             Ok(Some(number.to_le_bytes().to_vec()))

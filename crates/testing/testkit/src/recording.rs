@@ -8,7 +8,7 @@ use millstream_recorder::snapshot::{Reader, SlotCounts, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
-/// Memory of a recording in bytes.
+/// Size of a recording in memory, in bytes.
 const BYTES: u64 = 16 << 20;
 
 /// The events of one type about one file, connection or component.
@@ -31,10 +31,10 @@ pub struct RecordingTest {
     _only: MutexGuard<'static, ()>,
 }
 
-/// Starts recording in memory. Can be called once in a process.
+/// Starts recording in memory, unless the process is already recording. Waits until no other test
+/// records.
 ///
-/// # Panics
-/// Panics if the process is already recording, or there is no memory.
+/// # Panics Panics if there is no memory.
 pub fn start_recording() -> RecordingTest {
     static ONLY: Mutex<()> = Mutex::new(());
     let only = ONLY.lock();

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// Initial wall-clock time of a rig: 2026-11-21, in nanoseconds since 1970.
 const BEGIN_UNIX_NS: i64 = 1_795_292_986_000_000_000;
 
-/// Resources that a source receives from the engine. A test may change the fields between two
+/// The resources that a source receives from the engine. A test may change the fields between two
 /// polls.
 pub struct SourceRig {
     /// The checkpoint store, which survives restarts.
@@ -33,11 +33,11 @@ pub struct SourceRig {
     pub grant: Arc<Grant>,
     /// The pool of blocks.
     pub pool: Arc<BlockPool>,
-    /// Ready sinks; initially all.
+    /// Sinks that are ready for payloads; initially all.
     pub ready: SinkSet,
     /// Blocked sinks; initially none.
     pub blocked: SinkSet,
-    /// Sinks with room in their disk buffers; initially none.
+    /// Sinks whose disk buffers have capacity; initially none.
     pub overflow: SinkSet,
     /// Whether the source ends once it has read all existing data.
     pub until_eof: bool,
@@ -56,12 +56,12 @@ pub struct SourceRig {
 }
 
 impl SourceRig {
-    /// Creates a rig with these sinks, an empty store and 256 MiB of memory.
+    /// Creates a rig with these sinks, an empty store and a memory allowance of 256 MiB.
     pub fn new(sinks: &[&str]) -> SourceRig {
         SourceRig::with_store(MemoryStore::new(), sinks)
     }
 
-    /// Creates a rig with a store that may contain origins.
+    /// Creates a rig with an existing store, which may already contain origins.
     pub fn with_store(store: Arc<MemoryStore>, sinks: &[&str]) -> SourceRig {
         let memory = Path::new("/dev/shm");
         let folder =
@@ -151,8 +151,8 @@ impl SourceRig {
         self.now.unix_ns += time.as_nanos() as i64;
     }
 
-    /// Waits up to `limit` in real time until the source wakes the engine. For sources that run a
-    /// thread.
+    /// Waits in real time, at most `limit`, until the source wakes the engine. For sources that run
+    /// a thread.
     pub fn wait_for_wake(&self, limit: Duration) {
         let mut woken = self.woken.0.lock();
         self.woken.1.wait_while_for(&mut woken, |woken| !*woken, limit);

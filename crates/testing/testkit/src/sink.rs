@@ -24,11 +24,11 @@ pub struct SinkBehavior {
     pub syncs: bool,
     /// Whether deliveries are sent immediately and settled later; overrides `syncs`.
     pub sends: bool,
-    /// Whether deliveries in flight are completed in any order, and some of them returned
-    /// undelivered; they are settled oldest first.
+    /// Whether payloads in flight are completed in any order and some of them are returned
+    /// undelivered. They are settled oldest first in any case.
     pub unordered: bool,
-    /// Refuses the lines whose sum of bytes is divisible by this number, if they are sent and a
-    /// component reads refused events; 0 to refuse no lines.
+    /// Refuses the lines whose sum of bytes is divisible by this number; 0 to refuse none. Applies
+    /// only if deliveries are sent and a component reads refused events.
     pub refuses_one_in: u64,
     /// Duration of each delivery.
     pub delay: Duration,
@@ -49,7 +49,7 @@ struct State {
     stalled: bool,
     /// Number of lanes closed with everything delivered and synced.
     closed: usize,
-    /// Number of lanes opened so far, so that each has different faults.
+    /// Number of lanes opened so far. It seeds the faults of each lane, so that they differ.
     opened: u64,
 }
 
@@ -85,7 +85,7 @@ impl MemoryEndpoint {
         if durable { state.0.extend_from_slice(bytes) } else { state.1.extend_from_slice(bytes) }
     }
 
-    /// Makes everything durable. Returns the length.
+    /// Makes all bytes of a lane durable. Returns their number.
     fn sync(&self, lane: usize) -> u64 {
         let state = &mut self.lock().lanes[lane];
         let unsynced = std::mem::take(&mut state.1);
@@ -206,7 +206,8 @@ struct FakeLane {
     refused: Vec<Refused>,
     /// Outcomes of payloads not yet reported as settled, oldest first.
     outcomes: Vec<Outcome>,
-    /// Time of the endpoint's next response. It is kept when a wait is dropped.
+    /// Time of the endpoint's next response. Kept when a wait is dropped, so that the next wait
+    /// continues it.
     response_due: Option<Instant>,
 }
 
@@ -221,7 +222,7 @@ impl FakeLane {
         one_in > 0 && self.random.u64(..one_in) == 0
     }
 
-    /// Delivers some of the payloads in flight.
+    /// Completes some of the payloads in flight: delivers them, or returns some undelivered.
     fn deliver_some(&mut self) {
         for _ in 0..=self.random.u64(..3) {
             let choice = if self.behavior.unordered { self.in_flight.len() as u64 } else { 1 };

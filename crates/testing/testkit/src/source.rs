@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Maximum number of revocations of a log, across all sources that read it, so that revocations end
-/// even with a slow sink.
+/// Maximum number of revocations of a log, across all sources that read it. Without the limit,
+/// revocations might never end if a sink is slow.
 pub const REVOKES_MAX: u64 = 20;
 
 /// Lines of some origins; the text of line `n` of origin `o` is `o:n`.
@@ -18,8 +18,8 @@ pub const REVOKES_MAX: u64 = 20;
 pub struct MemoryLog {
     /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
-    /// One poll in this many revokes an origin and reassigns it, up to `REVOKES_MAX` times; 0 for
-    /// never.
+    /// In each poll, one origin in this many is revoked and later reassigned, up to [`REVOKES_MAX`]
+    /// revocations in total; 0 for never.
     pub revokes_one_in: u64,
     /// Number of revocations so far.
     revokes: Arc<AtomicU64>,
@@ -73,7 +73,8 @@ struct MemoryTail {
 #[derive(Clone, Copy, PartialEq)]
 enum Assignment {
     Assigned,
-    /// The origin is no longer read, and is revoked when everything is settled, or at this time.
+    /// The origin is no longer read. It is revoked when everything is settled, at the latest at
+    /// this time.
     Draining(EngineTime),
     /// The origin is reassigned at this time.
     Revoked(EngineTime),
@@ -87,7 +88,7 @@ struct MemorySource {
     sinks: Vec<(SinkIndex, String)>,
     store: Arc<dyn OriginStore>,
     ledger: Arc<Ledger>,
-    /// Checkpoints of each origin at its last revocation, where its next owner begins.
+    /// Checkpoints of each origin at its last revocation, at which its next owner begins.
     handed: Vec<Vec<(SinkIndex, u64)>>,
 }
 
@@ -129,7 +130,8 @@ impl Source for MemorySource {
     }
 
     fn set_sinks(&mut self, sinks: &[(SinkIndex, String)]) {
-        // A returning sink keeps its old place in the store.
+        // A sink that returns resumes at its position in the store, so its position from an earlier
+        // revocation is discarded.
         let stays =
             |sink: SinkIndex| sinks.iter().any(|new| new.0 == sink && self.sinks.contains(new));
         self.handed.iter_mut().for_each(|positions| positions.retain(|(sink, _)| stays(*sink)));
@@ -212,13 +214,13 @@ impl MemorySource {
         }
     }
 
-    /// Reads a random number of lines from the cursor.
+    /// Reads a random number of lines, starting at the cursor.
     fn read(&mut self, index: usize, choice: Choice, cx: &SourceCx<'_>) -> Polled {
         let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         let (begin, text) = (choice.cursor.position as usize, &self.log.origins[index]);
         let limit = choice.limit.map_or(text.len(), |limit| limit as usize);
         let mut lines = 1 + self.random.u64(..20) as usize;
-        // Like the file source, this reads less at a time after repeated abandons.
+        // Like the file source, read less at a time after repeated abandons.
         if choice.cursor.attempt >= 3 {
             lines = 1;
         }

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Origins per page: few, so that tests read several pages.
+/// Number of origins per page. It is small, so that tests read several pages.
 const PAGE_ORIGINS: usize = 2;
 
 /// The stored origins of one source.
@@ -20,10 +20,10 @@ pub struct MemoryStore {
 struct State {
     ran_before: bool,
     failing: bool,
-    /// Whether to reject additional origins.
+    /// Whether new origins are rejected.
     full: bool,
     stored: BTreeMap<OriginId, Stored>,
-    /// Descriptors pending for the next commit.
+    /// Descriptors that the next commit stores.
     pending: BTreeMap<OriginId, Vec<u8>>,
 }
 
@@ -59,7 +59,7 @@ impl MemoryStore {
         self.lock().failing = failing;
     }
 
-    /// Sets whether additional origins are rejected.
+    /// Sets whether new origins are rejected.
     pub fn fill(&self, full: bool) {
         self.lock().full = full;
     }

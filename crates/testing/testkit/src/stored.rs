@@ -1,4 +1,4 @@
-//! Payloads that were on disk, and damaged bytes.
+//! Payloads as read from disk, and damaged bytes.
 
 use bytes::Bytes;
 use millstream_model::{Payload, RoutingError, Sink};
@@ -32,8 +32,8 @@ pub fn reread(payload: &Payload, sink: &dyn Sink) -> Result<Payload, RoutingErro
     Ok(read)
 }
 
-/// Iterates over damaged forms of bytes: every prefix, each byte with another value, and one
-/// additional byte.
+/// Iterates over damaged forms of bytes: every prefix, every change of one byte, and one additional
+/// byte.
 pub fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<'_> {
     let beginnings = (0..bytes.len()).map(|length| bytes[..length].to_vec());
     let changed = (0..bytes.len()).flat_map(move |at| {

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Number of lines that are written ten times a second, unless an injected cause changes it.
+/// Number of lines that are written ten times a second, unless an injected cause changes the
+/// number.
 const PER_TICK: u64 = 5;
 
 /// Maximum time for an agent to start.
@@ -26,8 +27,8 @@ const LOG_BYTES: usize = 1500;
 /// A user without privileges.
 const NOBODY: u32 = 65534;
 
-/// Flag of an endpoint reaction: the lower bits are milliseconds to wait before 200, instead of a
-/// status.
+/// Flag in an endpoint's reaction: the lower bits are the milliseconds to wait before the response
+/// 200, instead of a status.
 const WAITS: u64 = 1 << 32;
 
 /// The configuration of an agent.
@@ -111,9 +112,11 @@ pub struct World {
     port: u16,
     answer: Arc<AtomicU64>,
     agent: Child,
-    /// Threads that the causes started exit once this value is dropped.
+    /// The threads that the causes started hold weak references to this value, and exit once it is
+    /// dropped.
     pub alive: Arc<()>,
-    /// Dropped last, which removes the folder.
+    /// The folder of the run. Declared last, so that it is removed after everything else has
+    /// stopped.
     pub dir: tempfile::TempDir,
 }
 
@@ -138,7 +141,8 @@ impl World {
 
     fn wait_until_ready(&mut self) {
         let begun = Instant::now();
-        // A sink that cannot listen is never ready.
+        // A sink that cannot listen never becomes ready, so the agent counts as started in that
+        // case as well.
         let cannot_listen = |ready: &Value| {
             let error = ready["sinks"][0]["error"].as_str();
             error.is_some_and(|error| error.starts_with("cannot listen on "))
@@ -151,12 +155,12 @@ impl World {
         }
     }
 
-    /// Makes the endpoint respond with this status.
+    /// Makes the endpoint respond with this status from now on.
     pub fn answer(&self, status: u64) {
         self.answer.store(status, Relaxed);
     }
 
-    /// Makes the endpoint wait before each response.
+    /// Makes the endpoint wait for this many milliseconds before each response.
     pub fn answer_slowly(&self, ms: u64) {
         self.answer.store(WAITS + ms, Relaxed);
     }
@@ -202,7 +206,7 @@ impl World {
         self.named(|_| true)
     }
 
-    /// Returns the causes that are treated as alarms.
+    /// Returns the named causes of sources that are late or degraded.
     pub fn alarms(&self) -> Vec<String> {
         self.named(|status| status == "late" || status == "degraded")
     }

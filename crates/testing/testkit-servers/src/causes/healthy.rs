@@ -9,7 +9,7 @@ pub struct Event {
     pub name: &'static str,
     pub configure: fn(&mut Setup),
     pub at_start: fn(&mut World),
-    /// Called once a second with the number of elapsed seconds.
+    /// Called once a second with the number of seconds since the start.
     pub each_second: fn(&mut World, u64),
 }
 
@@ -35,7 +35,7 @@ const EVENTS: &[Event] = &[
     event("rotation", nothing, |world, second| {
         if (second + world.seed).is_multiple_of(4) {
             let path = world.writer.path();
-            // This fails harmlessly if the file does not exist between two ticks of the writer.
+            // The rename fails harmlessly if the writer has not yet created the file again.
             drop(fs::rename(&path, path.with_extension(format!("log.{second}"))));
         }
     }),
@@ -107,7 +107,7 @@ pub fn chosen(seed: u64) -> Vec<&'static Event> {
     let mut chosen: Vec<usize> = (0..=next(3)).map(|_| next(EVENTS.len())).collect();
     chosen.sort_unstable();
     chosen.dedup();
-    // Two events that change the written lines would undo each other.
+    // Two events that change the kind of lines would undo each other.
     let sets_lines = |index: &usize| {
         ["quiet times", "a few odd lines", "lines in two writes"].contains(&EVENTS[*index].name)
     };

@@ -19,7 +19,7 @@ enum Play {
 /// The runs and their verdicts.
 #[derive(Debug, Default)]
 pub struct Matrix {
-    /// The runs in the order of their seeds.
+    /// The runs, in the order in which they ended.
     pub runs: Vec<Run>,
 }
 
@@ -109,7 +109,7 @@ impl Matrix {
         right as f64 / self.planted().count().max(1) as f64
     }
 
-    /// Returns the healthy runs in which a cause was named.
+    /// Returns the healthy runs in which any cause was named.
     pub fn false_alarms(&self) -> Vec<&Run> {
         let healthy = self.runs.iter().filter(|run| run.expected.is_empty());
         healthy.filter(|run| !run.named.is_empty()).collect()
@@ -125,7 +125,8 @@ impl Matrix {
         self.planted().filter_map(|run| run.seconds).fold(0.0, f64::max)
     }
 
-    /// Returns, for each injected cause, how many times each cause was named in its runs.
+    /// Returns, for each kind of run, the number of runs and how often each cause was named in
+    /// them. The kind is the injected causes, or `healthy`.
     pub fn confusion(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut confusion: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for run in &self.runs {
@@ -138,8 +139,9 @@ impl Matrix {
     }
 }
 
-/// Returns a cause in the input together with a cause on the way to the endpoint. The times in the
-/// lines are useless while a slow endpoint delays reading.
+/// Returns a cause in the input together with a cause on the way to the endpoint. Leaves out pairs
+/// of a cause in the timestamps and a slow endpoint: the timestamps are useless while a slow
+/// endpoint delays reading.
 fn pair(number: u64) -> Play {
     let (input, way) = (INPUT.len() as u64, ON_THE_WAY.len() as u64);
     let (first, second) = (number % input, (number / input + number) % way);

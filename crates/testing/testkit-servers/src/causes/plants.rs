@@ -1,4 +1,4 @@
-//! The causes, and the way in which each is injected.
+//! The causes, and the ways to inject them.
 
 use super::agent::{Setup, World};
 use super::writer::Lines;
@@ -338,20 +338,20 @@ fn include_more(setup: &mut Setup, path: &str) {
     setup.include.push(setup.dir.join(path).display().to_string());
 }
 
-/// Adds a filter with a slow regular expression: its word boundaries rule out the fast engines for
-/// lines that are not ASCII.
+/// Adds a filter with a slow regular expression. Its word boundaries rule out the fast regex
+/// engines for lines that are not ASCII.
 fn costly(setup: &mut Setup, words: u32) {
     let pattern = costly_pattern(words);
     setup.transform = format!(r#"type: filter, where: '!message.matches("{pattern}")'"#);
 }
 
-/// Returns the slow regular expression, as the text of a string with escapes.
+/// Returns the slow regular expression, escaped for a string in the configuration.
 fn costly_pattern(words: u32) -> String {
     format!(r".*(\\b\\w+\\b ){{{words}}}x.*")
 }
 
-/// Returns an address at which connects time out until the process exits, because the queue of its
-/// listener is full.
+/// Returns an address at which connection attempts time out until the process exits, because the
+/// backlog of its listener is full.
 fn address_that_drops() -> SocketAddr {
     let listener = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     net::bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
@@ -363,13 +363,13 @@ fn address_that_drops() -> SocketAddr {
     address
 }
 
-/// Returns an address at which this process listens.
+/// Returns an address that is in use, because this process listens on it.
 fn address_in_use() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     Box::leak(Box::new(listener)).local_addr().expect("its address")
 }
 
-/// Returns the configuration of an agent that reads a topic.
+/// Returns the configuration of an agent that reads `topic`.
 fn reading(brokers: &str, topic: &str) -> String {
     format!(
         "sources:\n  web: {{ type: kafka, brokers: ['{brokers}'], topics: [{topic}], group: {topic}, \
@@ -387,7 +387,7 @@ fn topic_at(dir: &std::path::Path) -> String {
     format!("causes-{}", name.trim_start_matches('.'))
 }
 
-/// Makes another member join and leave the group repeatedly.
+/// Makes two other members join and leave the group repeatedly.
 fn join_and_leave(world: &World) {
     let (topic, alive) = (topic_at(world.dir.path()), Arc::downgrade(&world.alive));
     Kafka::shared().write(&topic, (0..100).map(|n| Written::text(format!("record {n}"))));
@@ -424,7 +424,7 @@ fn many_series(setup: &mut Setup) {
     ));
 }
 
-/// Sends points of more and more series.
+/// Sends points with an ever-growing number of series.
 fn send_series(world: &World) {
     let (path, alive) = (world.path("points.sock"), Arc::downgrade(&world.alive));
     thread::spawn(move || {
@@ -443,7 +443,7 @@ fn send_series(world: &World) {
     });
 }
 
-/// Configures a point source with a small buffer in the kernel.
+/// Configures a point source with a small receive buffer in the kernel.
 fn small_socket(setup: &mut Setup) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = socket.local_addr().expect("an address").port();

@@ -18,15 +18,15 @@ pub enum Lines {
     Normal,
     /// No lines.
     None,
-    /// Lines with a time 200 s ago.
+    /// Lines with a timestamp 200 s in the past.
     Late,
-    /// Lines with a time 100 s ahead.
+    /// Lines with a timestamp 100 s in the future.
     Ahead,
-    /// Lines with a time two hours ago.
+    /// Lines with a timestamp two hours in the past.
     OtherZone,
-    /// Lines of which every second is 30 s older than the newest.
+    /// Lines of which every other one is 30 s older than the newest.
     Disordered,
-    /// Lines without a time.
+    /// Lines without a timestamp.
     Timeless,
     /// Lines in Latin-1.
     Latin1,
@@ -90,7 +90,7 @@ impl Writer {
         self.shared.lines.store(lines as u8, Relaxed);
     }
 
-    /// Starts to write lines of this kind to another file.
+    /// Continues with lines of this kind in another file.
     pub fn to(&self, path: &Path, lines: Lines) {
         path.clone_into(&mut *self.shared.path.lock());
         self.lines(lines);
@@ -101,7 +101,7 @@ impl Writer {
         self.shared.per_tick.store(lines, Relaxed);
     }
 
-    /// Writes `lines` lines at once.
+    /// Writes `lines` normal lines at once.
     pub fn burst(&self, lines: u64) {
         self.shared.append(&text(Lines::Normal, 0..lines));
     }
@@ -146,7 +146,7 @@ impl Shared {
     }
 }
 
-/// Returns lines with these numbers.
+/// Returns the lines with these numbers.
 fn text(lines: Lines, numbers: std::ops::Range<u64>) -> Vec<u8> {
     let mut out = Vec::new();
     for number in numbers {

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
 use tempfile::TempDir;
 
-/// Timeout for a tool in seconds.
+/// Timeout of a command-line tool, in seconds.
 const TOOL_TIMEOUT_SECONDS: &str = "90";
 
 /// The folder where `scripts/servers` installs the broker.
@@ -61,8 +61,8 @@ impl Install {
 
 /// Starts a process that is killed when this process exits for any reason.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
-    // The kernel sends the signal when the starting thread exits, and a test's thread exits with
-    // the test. Therefore a thread that never exits starts all processes.
+    // The kernel sends the signal when the thread that started the process exits, and a test's
+    // thread exits with the test. Therefore a thread that never exits starts all processes.
     type Request = (Command, Sender<io::Result<Child>>);
     static STARTER: LazyLock<Mutex<Sender<Request>>> = LazyLock::new(|| {
         let (sender, requests) = channel::<Request>();
@@ -98,8 +98,8 @@ impl Base {
         let base = tempfile::Builder::new().prefix("millstream-servers-").tempdir_in(parent);
         let path = base.expect("a temporary folder").keep();
         let mut sweeper = Command::new("sh");
-        // A dying broker may still write, so the sweeper retries. It has a separate process group,
-        // because Ctrl-C signals the process group of the tests.
+        // A dying broker may still be writing, so the sweeper retries. It has a separate process
+        // group, because Ctrl-C signals the process group of the tests.
         sweeper.args(["-c", "read -r _; rm -rf \"$0\" || { sleep 1; rm -rf \"$0\"; }"]).arg(&path);
         sweeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Base { path, _sweeper: sweeper.spawn().expect("sh starts") }

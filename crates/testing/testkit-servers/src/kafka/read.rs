@@ -89,7 +89,7 @@ impl Kafka {
                     records.push(Record::from_message(&message));
                     ends.retain(|other, (_, end)| *other != partition || next < *end);
                 }
-                // The last offsets may be transaction markers instead of records.
+                // The last offsets may hold transaction markers instead of records.
                 Err(KafkaError::PartitionEOF(partition)) => drop(ends.remove(&partition)),
                 Err(error) => panic!("topic {topic}: {error}"),
             }

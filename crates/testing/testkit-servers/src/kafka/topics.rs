@@ -29,7 +29,7 @@ impl Kafka {
             name,
             usize::try_from(partitions).expect("a number of partitions"),
         );
-        // The leaders are known before they respond.
+        // A leader may be known before it responds, so wait until it does.
         self.ends(name);
     }
 

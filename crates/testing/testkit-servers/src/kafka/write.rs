@@ -80,7 +80,7 @@ impl Kafka {
         offsets.elements().iter().filter_map(offset).collect()
     }
 
-    /// Moves a group without members to this offset in every partition of a topic.
+    /// Sets the offset of a group without members to `offset` in every partition of a topic.
     pub fn reset(&self, group: &str, topic: &str, offset: i64) {
         let wanted = self.all_partitions(topic, Offset::Offset(offset));
         self.of_group(group).commit(&wanted, CommitMode::Sync).expect("the group is moved");

@@ -28,12 +28,12 @@ fn answer(stream: UnixStream) {
     let read = BufReader::new(&stream).read_line(&mut request);
     let server = SharedServer::ALL.into_iter().find(|server| server.name() == request.trim_end());
     if let (Ok(_), Some(server)) = (read, server) {
-        // The requesting test may be gone.
+        // The test that sent the request may be gone.
         let _ = writeln!(&stream, "{}", start(server));
     }
 }
 
-/// Returns the address of this process's server, and starts the server if necessary.
+/// Returns the address of this process's server, which is started if necessary.
 fn start(server: SharedServer) -> String {
     match server {
         SharedServer::Kafka => Kafka::shared().bootstrap(),
