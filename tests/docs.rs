@@ -43,11 +43,11 @@ use std::time::Instant;
 /// Time limit of a block in seconds.
 const BLOCK_SECONDS_MAX: &str = "180";
 
-/// Number of lines in a measurement: enough for a difference between two configurations to exceed the
-/// variation of a JVM's start.
+/// Number of lines in a measurement. It is large enough for a difference between two configurations
+/// to exceed the variation of a JVM's start.
 const LINES_MEASURED: &str = "800000";
 
-/// Pages whose examples are checked by another test, with that test.
+/// Pages whose examples are checked by another test, with the path of that test.
 const CHECKED_ELSEWHERE: &[(&str, &str)] =
     &[("docs/configuration.md", "crates/app/config/src/tests/docs.rs")];
 
@@ -314,7 +314,8 @@ fn file_of<'a>(language: &str, mark: &'a str) -> Result<&'a str, String> {
     name.ok_or_else(|| format!("write `{language} file=NAME`, where NAME is a plain file name"))
 }
 
-/// Shares of the pages, whose examples run side by side.
+/// Number of shares into which the pages are divided. The examples of different shares run side by
+/// side.
 const SHARES: usize = 16;
 
 macro_rules! every_example_runs_and_prints_what_the_page_says {
@@ -390,8 +391,8 @@ struct PageRun<'a> {
     jdk: Option<&'a Path>,
 }
 
-/// Runs a page; one that needs a search server with OpenSearch and with Elasticsearch, one about the
-/// user's JVMs with each JDK.
+/// Runs a page. A page that needs a search server runs with OpenSearch and with Elasticsearch; a
+/// page about the user's JVMs runs with each JDK.
 fn try_page(page: &str) -> Option<(usize, String)> {
     if page.contains("$MILLSTREAM_JAVAAGENT") {
         let homes = java::homes();
@@ -406,7 +407,7 @@ fn try_page(page: &str) -> Option<(usize, String)> {
     let elasticsearch = SearchServer::elasticsearch();
     let servers = [SearchServer::shared(), &elasticsearch];
     servers.iter().enumerate().find_map(|(number, server)| {
-        // Topics and groups remember the run before.
+        // Topics and groups keep their state from the run before.
         let page = page.replace("page-", &format!("page{number}-"));
         let page = page.replace("group: ", &format!("group: run{number}-"));
         try_blocks(&page, &PageRun { search: &server.uri(), jdk: None })
@@ -451,9 +452,9 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
     None
 }
 
-/// Adds global options to an example that omits them, so that the defaults do not conflict with an
-/// agent on this host. The options are appended, so that the line numbers in the example do not
-/// change.
+/// Adds global options to an example that omits them, so that the agent does not conflict with
+/// another agent on this host. The options are appended, so that the line numbers in the example do
+/// not change.
 fn with_globals(example: &str) -> String {
     let mut text = example.to_owned();
     for (key, value) in [("api", "{ listen: \"127.0.0.1:0\" }"), ("data_dir", "./state")] {
@@ -531,7 +532,7 @@ fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Resul
     let jdk = page_run.jdk.map(|home| format!("{}/bin:", home.display())).unwrap_or_default();
     let folder = program.parent().unwrap().display();
     let path = format!("{folder}:{jdk}/usr/local/bin:/usr/bin:/bin");
-    // Files instead of pipes: a process that the script leaves running must not block the test.
+    // Use files, not pipes: a process that the script leaves running must not block the test.
     let logs = tempfile::tempdir().unwrap();
     let (stdout, stderr) = (logs.path().join("stdout"), logs.path().join("stderr"));
     let status = Command::new("timeout")

@@ -52,7 +52,7 @@ fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).expect("a plain file name")
 }
 
-/// Runs a case and compares the results with the expectations, or writes them.
+/// Runs a case, and compares the results with the expectations, or writes the expectations.
 fn check(case: &Path, update: bool) -> Result<(), String> {
     let dir = folder();
     let files = entries(case);
@@ -108,7 +108,8 @@ fn run(dir: &Path) -> Result<i32, String> {
     }
 }
 
-/// Returns the content of an output file, in which the parts that differ between runs are replaced.
+/// Returns the content of an output file. The parts that differ between runs are replaced, and the
+/// lines are sorted if their order may differ.
 fn produced(dir: &Path, expected: &Path) -> Vec<u8> {
     let name = name(expected).trim_start_matches("expected.");
     let text = normalise(&fs::read(dir.join(name)).unwrap_or_default(), dir);

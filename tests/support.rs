@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum time until a message that was logged is in the file.
+/// Maximum time until a message that was logged appears in the file.
 const LOG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the program under test.
@@ -24,7 +24,8 @@ pub fn folder() -> tempfile::TempDir {
     made.expect("a temporary folder")
 }
 
-/// Writes the agent's configuration to `folder` atomically; `DIR` is replaced by the folder.
+/// Writes the agent's configuration to `folder` atomically, with a data folder and a free API port.
+/// `DIR` is replaced by the folder.
 pub fn write_config(folder: &Path, config: &str) -> PathBuf {
     let (path, draft) = (folder.join("millstream.yaml"), folder.join("draft"));
     let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Longest handwritten file in lines.
+/// Maximum length of a handwritten file in lines.
 const FILE_LINES_MAX: usize = 800;
 
 /// Length of a function that fits a screen.
@@ -31,7 +31,7 @@ fn fail_if_any(faults: Vec<String>) {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Lists the tracked files below a folder as paths from the root.
+/// Lists the files below a folder as paths from the root, except those in generated folders.
 fn files(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap()) {
@@ -74,7 +74,7 @@ fn test_files(path: &str, text: &str) -> Vec<String> {
     test_modules(text).iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// The sentence of a crate that fences `unsafe` code.
+/// The sentence at the top of a crate that fences `unsafe` code.
 const FENCES_UNSAFE: &str = "A separate crate because it fences `unsafe`";
 
 /// The other reasons for a crate: the sentence at the top of its `lib.rs`.
@@ -217,7 +217,7 @@ fn steps<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
     section.filter(is_step).collect()
 }
 
-/// Checks a step, which must end with "`function` in `file`" and name no other function.
+/// Checks a step, which must end with "`function` in `file`"; the function must exist in the file.
 fn wrong_step(step: &str) -> Result<(), String> {
     let quoted: Vec<&str> = step.split('`').skip(1).step_by(2).collect();
     let (Some(path), Some(function)) = (quoted.last(), quoted.iter().rev().nth(1)) else {
@@ -238,7 +238,7 @@ fn wrong_step(step: &str) -> Result<(), String> {
     }
 }
 
-/// Most terms in the glossary: more would be a dialect.
+/// Maximum number of terms in the glossary: more would be a dialect.
 const GLOSSARY_TERMS_MAX: usize = 40;
 
 #[test]
@@ -279,7 +279,7 @@ fn missing_files(page: &str) -> Vec<String> {
     faults
 }
 
-/// The lengths in the table of files in reading order must be approximately right.
+/// The lengths in the table of files in reading order must be roughly right.
 #[test]
 fn the_reading_order_has_the_length_of_each_file() {
     let text = read("ARCHITECTURE.md");
@@ -356,7 +356,7 @@ const RETIRED_WORDS: &[(&str, &str)] = &[
     ("standing", "status"),
 ];
 
-/// Retired words come back with copied lines: in names, comments and pages.
+/// Retired words return with copied lines: in names, comments and pages.
 #[test]
 fn retired_words_do_not_come_back() {
     let is_checked = |path: &&String| {
@@ -411,7 +411,7 @@ fn comments_and_pages_have_no_stilted_phrases() {
     fail_if_any(checked.flat_map(|path| stilted(path, &read(path))).collect());
 }
 
-/// Returns the stilted phrases in the comments of a source file, or in a whole page.
+/// Returns the stilted phrases in the comments of a source file, or in the whole text of a page.
 fn stilted(path: &str, text: &str) -> Vec<String> {
     let prose = |line: &str| match path.ends_with(".md") {
         true => line.to_lowercase(),

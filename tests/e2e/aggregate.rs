@@ -57,7 +57,7 @@ fn write(path: &Path, stop: &AtomicBool) -> BTreeMap<String, (u64, u64)> {
     totals
 }
 
-/// Adds up the results by level, and counts results with the same id once.
+/// Adds up the results by level, and counts results with the same id only once.
 fn totals(path: &Path) -> BTreeMap<String, (u64, u64)> {
     let mut results: BTreeMap<String, Value> = BTreeMap::new();
     for line in lines(path) {
@@ -147,7 +147,7 @@ fn more_groups_than_a_batch_has_rows_arrive_once() {
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
     let totals = totals(&folder.path().join("out.json"));
     assert!(totals.len() == LINES && totals.values().all(|total| *total == (1, 1)));
-    // At this restart the snapshot still has results that one sink has settled.
+    // At this restart the snapshot still contains results that one sink has settled.
     let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success() && !agent.log().contains("panic"), "{}", agent.log());
 }

@@ -80,8 +80,8 @@ fn page(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(path)).unwrap()
 }
 
-/// Starts a Prometheus that scrapes `address` and has the alert rules. Alerts with a duration in
-/// minutes fire after a second.
+/// Starts a Prometheus that scrapes `address` and has the alert rules. Alerts that normally wait
+/// for minutes fire after a second.
 fn prometheus(dir: &Path, address: String) -> Prometheus {
     let quick = |line: &str| match line.trim_start().starts_with("for: ") {
         true => "        for: 1s\n".to_owned(),
@@ -137,7 +137,7 @@ fn alerts_fire_for_a_late_source_and_a_first_loss_and_the_dashboard_shows_it() {
         late.iter().any(|alert| alert["cause"] == "path_missing")
     });
     check_only(&prometheus, "MillstreamEventsLate");
-    // A single event, so that its series starts with 1 and does not change.
+    // A single event, so that its series starts at 1 and does not change.
     fs::write(&lines, "line\n").unwrap();
     wait_until("the loss fires", PATIENCE, || {
         !firing(&prometheus, "MillstreamEventsLost").is_empty()
@@ -153,14 +153,14 @@ fn alerts_fire_for_a_late_source_and_a_first_loss_and_the_dashboard_shows_it() {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
     let dashboard: Value = serde_json::from_str(&packaging("dashboard.json")).unwrap();
-    // A query that is invalid fails.
+    // A query fails if it is invalid.
     let answers: Vec<Vec<Value>> =
         queries(&dashboard).iter().map(|query| prometheus.query(query)).collect();
     assert!(answers[0].iter().any(|row| row["metric"]["cause"] == "path_missing"));
 }
 
-/// Losses from before the first scrape of an agent raise no alert, when Prometheus is new or was
-/// away.
+/// Losses from before the first scrape of an agent raise no alert, whether Prometheus is new or has
+/// been down.
 #[test]
 fn old_losses_of_an_agent_that_is_scraped_for_the_first_time_raise_nothing() {
     let dir = folder();

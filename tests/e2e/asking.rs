@@ -172,7 +172,7 @@ fn an_output_that_is_closed_or_full_is_no_panic() {
         let said = text(&output.stderr);
         assert!(said.starts_with("standard output: No space left"), "{said}");
         assert_eq!(output.status.code(), Some(1));
-        // The device of standard error may also be full.
+        // Standard error may be on the full device as well.
         let mut command = command("diagnose", &url, &["nosuch"]);
         assert_eq!(command.stderr(full_device()).status().unwrap().code(), Some(2));
     }
@@ -207,7 +207,7 @@ fn top_ends_quietly_if_its_terminal_is_closed() {
     let mut command = command("top", &url, &["--interval", "100ms"]);
     command.env("TERM", "xterm").stdin(terminal()).stdout(terminal()).stderr(terminal());
     let mut top = command.spawn().unwrap();
-    // The command holds the other ends of the terminal.
+    // The command holds descriptors of the terminal, which would keep the terminal open.
     drop(command);
     let mut screen = Vec::new();
     wait_until("the table", LIMIT, || {

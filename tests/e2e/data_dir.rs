@@ -99,7 +99,7 @@ fn other_users_read_nothing_in_data_dir() {
     run(dir.path());
     // The group must reach the control socket.
     assert_eq!(mode(&data_dir), 0o710);
-    // Sets the modes with which earlier releases created the files.
+    // Set the modes with which earlier releases created the files.
     for path in walk(&data_dir) {
         let old = if path.is_dir() { 0o755 } else { 0o644 };
         fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();

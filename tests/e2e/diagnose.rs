@@ -14,7 +14,7 @@ const PAIRS: TestSize = TestSize { gate: 2, long: 150 };
 /// Number of runs without a cause.
 const HEALTHY: TestSize = TestSize { gate: 4, long: 560 };
 
-/// Plays a part of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` plays a single cause.
+/// Runs a part of `millstream-bench diagnose`. `DIAGNOSE_ONLY=NAME` runs a single cause.
 #[test]
 fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
     let seed = Seed::of_test_or(26);
@@ -31,7 +31,7 @@ fn planted_causes_are_named_and_healthy_agents_are_not_accused() {
         assert!(run.report.contains("\"error\": \""), "{}: {}", run.what, run.report);
     }
     // A rate limit pauses the source for seconds, and the reads between the pauses take almost no
-    // time.
+    // time, so the report must show a pause.
     for run in matrix.runs.iter().filter(|run| run.what == "low_rate_limit") {
         let is_paused = run.report.contains("\"held_back\":{\"limit\":\"rate_limit\"");
         assert!(is_paused, "{}", run.report);

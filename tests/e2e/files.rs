@@ -98,7 +98,7 @@ sinks:
     for folder in ["gzip", "plain/app"] {
         let (files, mut next) = (files(&dir.path().join(folder)), 0);
         assert!(files.len() > 5, "{files:?}");
-        // Rotated files in name order, then the current file, contain the lines in order.
+        // The rotated files by name, then the current file, contain the lines in order.
         let (current, rotated): (Vec<_>, Vec<_>) = files
             .iter()
             .partition(|path| path.file_name().unwrap().to_string_lossy().starts_with("out.log"));

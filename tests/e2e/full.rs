@@ -19,7 +19,7 @@ sinks:
   out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding: { metadata: [file_id, offset] } }
 ";
 
-/// Number of files before the disk is full, and number of files added later.
+/// Number of files before the disk is full, and number of files that are added later.
 const FILES: usize = 200;
 
 /// Length of a line that is longer than a head, the part of a file that identifies it.
@@ -109,7 +109,7 @@ fn lag(agent: &Agent) -> Option<f64> {
     agent.metric("millstream_source_lag_bytes{component_id=\"app\"")
 }
 
-/// Fills the disk while files grow and new files appear, ends the agent with `end`, restarts it on
+/// Fills the disk while files grow and new files appear. Ends the agent with `end`, restarts it on
 /// the full disk, and finally frees space.
 fn fill_and_end(end: impl FnOnce(&mut Agent)) {
     let dir = folder();
@@ -166,8 +166,8 @@ fn ready(agent: &Agent) -> serde_json::Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// The database of the agent cannot be written while a file size limit is set. SIGXFSZ is ignored,
-/// even after `exec`.
+/// The agent cannot write its database while a file size limit is set. SIGXFSZ is ignored, even
+/// after `exec`.
 #[test]
 fn unsaved_checkpoints_are_reported_and_fail_a_stop() {
     let dir = folder();
@@ -176,8 +176,7 @@ sources: { app: { type: file, include: ['DIR/in/*.log'] } }
 sinks: { out: { type: blackhole, inputs: [app] } }
 ";
     fs::create_dir(dir.path().join("in")).unwrap();
-    // The text is long enough that the agent need not save another head before it emits the next
-    // lines.
+    // The text is so long that the agent need not save another head before it emits the next lines.
     let head = "some words\n".repeat(200);
     (0..FILES).for_each(|file| fs::write(log_file(dir.path(), file), &head).unwrap());
     let mut agent = Agent::spawn(dir.path(), config, &[], |command| {

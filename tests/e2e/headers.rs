@@ -74,8 +74,8 @@ fn fields_lines_reorder_the_configured_columns() {
     assert_eq!(rows, [r#"{"a":"1","b":"2"}"#, r#"{"b":"3","a":"4"}"#]);
 }
 
-/// Lines before the first header are errors. A source that reads from the end finds the header
-/// above its position.
+/// Lines before the first header are errors. A source that starts reading at the end finds the
+/// header above its position.
 #[test]
 fn a_header_is_searched_above_the_place_where_reading_begins() {
     let dir = folder();

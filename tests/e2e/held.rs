@@ -17,12 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of rotated files that the writer keeps; the writer deletes older files.
 const KEPT: usize = 3;
 
-/// Number of rotations of a test; most files are deleted before its end.
+/// Number of rotations in a test. Most files are deleted before its end.
 const ROTATIONS: usize = 9;
 
 const LINES_PER_FILE: usize = 5000;
 
-/// An endpoint that rejects all requests until it is opened, and stores the ids of each line.
+/// An endpoint that rejects all requests until it is opened. It stores the ids with which each line
+/// arrived.
 #[derive(Clone, Default)]
 struct Endpoint {
     open: Arc<AtomicBool>,
@@ -46,7 +47,7 @@ impl Endpoint {
             taken.entry(number).or_default().push(event["meta"]["id"].as_str().unwrap().to_owned());
         }
         drop(taken);
-        // This is slow enough that most lines are undelivered when the agent stops.
+        // The pause is long enough that most lines are undelivered when the agent stops.
         std::thread::sleep(Duration::from_millis(50));
         Reply::status(200)
     }
@@ -55,7 +56,7 @@ impl Endpoint {
         self.taken.lock().unwrap().len()
     }
 
-    /// Asserts that each line arrived, always with the same id.
+    /// Asserts that each line arrived, and always with the same id.
     fn assert_once_by_id(&self, lines: usize) {
         let taken = self.taken.lock().unwrap();
         let missing: Vec<usize> = (0..lines).filter(|line| !taken.contains_key(line)).collect();
@@ -143,7 +144,7 @@ fn flood(agent: &Agent, writer: &mut Writer, held: Option<&Path>) {
     }
 }
 
-/// Restarts the agent until every line is delivered.
+/// Starts the agent, waits until every line is delivered, and stops the agent.
 fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
     endpoint.open.store(true, Relaxed);
     let mut agent = Agent::start(dir, config, &[]);
@@ -191,7 +192,7 @@ fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
             assert_eq!(status.code(), Some(0), "{}", agent.log());
             assert!(farewell(&agent).contains("in 9 files; lost: nothing"), "{}", agent.log());
         }
-        // Stops the agent a second time, in the middle of the delivery.
+        // End the agent a second time, in the middle of the delivery.
         endpoint.open.store(true, Relaxed);
         let mut agent = Agent::start(dir.path(), &config, &[]);
         wait_until("some lines have arrived", PATIENCE, || endpoint.lines_taken() > LINES_PER_FILE);

@@ -64,7 +64,7 @@ impl Log {
 
     fn write(&mut self) {
         let line = line(self.index, self.lines) + "\n";
-        // In some writes the agent may find only the first part of a line.
+        // Sometimes the agent may find only the first part of a line.
         let middle = line.len() / if self.lines.is_multiple_of(50) { 2 } else { 1 };
         self.file.write_all(&line.as_bytes()[..middle]).unwrap();
         self.file.write_all(&line.as_bytes()[middle..]).unwrap();
@@ -128,7 +128,8 @@ impl Hops {
             other => {
                 let agent = usize::from(other % 2 == 0);
                 self.agents[agent].kill();
-                // Some restarts take longer than the other agent needs for its events.
+                // Sometimes the agent is down for longer than the other agent needs to process its
+                // events.
                 std::thread::sleep(Duration::from_millis(random.u64(..300)));
                 let config = match agent {
                     0 => sender(&self.kafka),
@@ -152,11 +153,12 @@ impl Hops {
             );
             std::thread::sleep(Duration::from_millis(200));
         }
-        // A repeat under another id would arrive later.
+        // Leave time for repeats under other ids to arrive.
         std::thread::sleep(Duration::from_secs(1));
     }
 
-    /// Returns the number of documents of each message, and checks that the id belongs to the line.
+    /// Returns the number of documents of each message, and checks that each document has the id of
+    /// its event.
     fn messages(&self) -> BTreeMap<String, u64> {
         let mut messages = BTreeMap::new();
         let first = json!({ "size": PAGE, "sort": ["_doc"] });

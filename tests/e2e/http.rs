@@ -55,7 +55,7 @@ fn unpack(body: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Returns whether every line was acknowledged.
+/// Returns whether the requests contain every line.
 fn has_all(taken: &[ReceivedRequest], lines: usize) -> bool {
     let all: BTreeSet<usize> =
         taken.iter().flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
@@ -92,7 +92,7 @@ fn a_kill_during_delivery_loses_nothing_and_repeats_have_the_same_ids() {
     assert_eq!(ids.len(), LINES);
 }
 
-/// No buffer is large enough for one batch per connection.
+/// The buffer is not large enough for one batch per connection.
 #[test]
 fn a_batch_larger_than_the_buffer_does_not_wait_for_its_timeout() {
     const FILES: usize = 4;
@@ -294,7 +294,7 @@ fn a_stop_settles_dead_letters_that_were_delivered() {
     wait_until("the others are sent", LIMIT, || {
         agent.metric(sent).is_some_and(|sent| sent >= 1998.0)
     });
-    // The letters are written, but the file is not synced before shutdown.
+    // The dead letters are written, but the file is not synced before shutdown.
     let letters = || lines(&dir.path().join("dead.json"));
     wait_until("the letters are written", LIMIT, || letters().len() == 2);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());

@@ -36,7 +36,7 @@ sinks: {{ out: {{ type: file, inputs: [app], path: DIR/out, encoding: {codec} }}
 
 const TEXT: &str = "{ codec: text }";
 
-/// The input does not start with NUL bytes, which are not text at the start of a line.
+/// The input does not start with NUL bytes, because a source removes these at the start of a line.
 #[test]
 fn arbitrary_bytes_pass_through_text_unchanged() {
     let every_byte: Vec<u8> = (0..=255u8).rev().filter(|b| *b != b'\n').collect();
@@ -47,7 +47,7 @@ fn arbitrary_bytes_pass_through_text_unchanged() {
 
 #[test]
 fn crlf_is_recognized_at_every_block_boundary() {
-    // The line endings are at every position around the boundary of a 256 KiB block.
+    // The line endings are at every position around the boundary of a 256 KiB block, in turn.
     for shift in 0..4 {
         let mut input = vec![b'x'; 256 * 1024 - 3 + shift];
         input.extend_from_slice(b"\r\nsecond\r\n");

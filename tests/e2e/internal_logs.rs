@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Port 9 has no listener, and the retries are as fast as possible.
+/// A sink that writes to a file, and a sink that always fails, because port 9 has no listener.
 const CONFIG: &str = "sources: { log: { type: internal_logs } }\n\
     sinks:\n  \
     kept: { type: file, inputs: [log], path: DIR/out.jsonl, encoding: { codec: json } }\n  \
@@ -31,7 +31,7 @@ fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     let before = retries();
     wait_until("more retries", LIMIT, || retries() >= before + 3.0);
     let all = records();
-    // The first source gets the log from before the source started, which includes the start of the
+    // The first source also gets the log from before it started, which includes the start of the
     // agent.
     let is_start = |record: &Value| {
         record["message"].as_str().is_some_and(|text| text.contains("metrics and API at"))
@@ -39,7 +39,8 @@ fn a_sink_that_fails_with_the_log_does_not_feed_it() {
     assert!(all.iter().any(|record| is_start(record) && record["level"] == "info"), "{all:#?}");
     let of_sink: Vec<&Value> = all.iter().filter(|record| record["component"] == "dead").collect();
     assert!(of_sink.iter().all(|record| record["target"].as_str().is_some()), "{of_sink:#?}");
-    // The agent logs at most 6 lines of each place within 10 s, and there are only a few places.
+    // The agent logs at most 6 lines from each place in the code within 10 s, and only a few places
+    // log.
     assert!(all.len() < 100, "{} records", all.len());
 }
 
@@ -79,8 +80,8 @@ fn a_reload_and_a_stop_lose_no_record() {
     assert!(log.lines().last().unwrap().ends_with("lost: nothing"), "{log}");
 }
 
-/// Records of a source that a reload has removed may wait at a sink. The records that the sink does
-/// not deliver are lost, and so are the waiting records of the new source.
+/// Records of a source that a reload has removed may be waiting at a sink. If the sink does not
+/// deliver them, they count as lost, and so do the waiting records of the new source.
 #[test]
 fn the_last_line_counts_what_sources_before_a_reload_have_left_at_a_sink() {
     let dir = folder();

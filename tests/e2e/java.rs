@@ -63,8 +63,8 @@ fn slow_writes(path: &Path) -> Vec<Value> {
     events(path).into_iter().filter(is_slow_write).collect()
 }
 
-/// Returns the slow writes that wait for all of the 300 ms. The remote starts the 300 ms at the
-/// head of the request, so a write that begins late waits for less.
+/// Returns the slow writes that wait for almost the whole 300 ms. The remote starts to count the
+/// 300 ms at the head of the request, so a write that begins late waits for less.
 fn whole_waits(path: &Path) -> Vec<Value> {
     let is_whole = |event: &Value| event["duration_ms"].as_f64().is_some_and(|ms| ms >= 250.0);
     slow_writes(path).into_iter().filter(is_whole).collect()
@@ -81,8 +81,8 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// Returns the JDK tool's figures of the writes in a recording: their number, by whether they took
-/// 100 ms, and their bytes.
+/// Returns what the JDK's tool reports about the writes in a recording: the number of writes that
+/// took 100 ms and of those that did not, and the bytes.
 fn told_by_jdk(home: &Path, recording: &Path) -> (BTreeMap<bool, usize>, f64) {
     let mut jfr = Command::new(home.join("bin/jfr"));
     jfr.args(["print", "--json", "--events", "jdk.SocketWrite"]).arg(recording);
@@ -172,7 +172,7 @@ fn chunk_of(repository: &Path) -> PathBuf {
     chunks[0].clone()
 }
 
-/// Returns the number of slow writes that an agent without a history finds in a copy.
+/// Returns the number of slow writes that an agent without a history finds in a copy of a chunk.
 fn told_by_copy(dir: &Path, chunk: &Path) -> usize {
     let other = dir.join("other");
     fs::create_dir(&other).unwrap();
@@ -228,7 +228,7 @@ fn an_attach_that_is_refused_says_why_and_harms_no_process() {
     let mut service = Service::start(&home, dir.path(), &option, "600");
     let log = dir.path().join("service.log");
     wait_until("the service runs", LIMIT, || !lines(&log).is_empty());
-    // A killed JVM with the same id may have left its socket.
+    // The socket of a killed JVM with the same process id may be left over.
     let stale = std::env::temp_dir().join(format!(".java_pid{}", service.0.id()));
     drop(UnixListener::bind(&stale));
     let refused = service.attach(dir.path(), "");

@@ -36,7 +36,7 @@ fn lines_per_file() -> usize {
     line_count() / FILES
 }
 
-/// A log file that is written line by line and rotated by renaming.
+/// A log file that is written through a buffer and rotated by renaming.
 struct Log {
     path: PathBuf,
     out: BufWriter<File>,
@@ -135,8 +135,8 @@ fn check_text(lines: &[String]) {
     assert_eq!(lost, 0, "lost of {}; {} lines in all", seen.len(), lines.len());
 }
 
-/// Checks JSON events in order of arrival: every line arrived; repeats of a line have the same id;
-/// different lines have different ids, so that deduplication leaves each line once; and the first
+/// Checks JSON events in order of arrival. Every line arrived, and its repeats have the same id.
+/// Different lines have different ids, so that deduplication leaves each line once. The first
 /// arrivals of each file are in order.
 pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
     let mut ids: HashMap<(usize, usize), String> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Tests how late files show: each fault of a file that a test injects must be visible in the
+//! Tests how late files show: each fault that a test injects into a file must be visible in the
 //! agent's reports about the file.
 
 use crate::support::{Agent, folder, wait_until};
@@ -62,7 +62,7 @@ impl Story {
         answer["files"].as_array()?.iter().find(is_it).cloned()
     }
 
-    /// Waits until `/api/files` reports a file for which `is` holds.
+    /// Waits until `/api/files` reports a file for which `is` returns true.
     fn wait_for(
         &self,
         (source, name): (&str, &str),
@@ -130,7 +130,8 @@ fn a_stuck_sink_shows_as_lag() {
     story.wait_for_metric(("file_lag_bytes", "slow", "slow.log"), |bytes| bytes == 7000.0);
 }
 
-/// The rate is far below the input for a minute, so unread data also counts as lag.
+/// At the rate limit, reading the input takes more than a minute, so unread data counts as lag as
+/// well.
 #[test]
 fn a_rate_limited_source_shows_as_lag() {
     let story = Story::begin();
@@ -158,7 +159,7 @@ fn a_file_reports_disorder_parse_errors_log_times_and_a_rename() {
     assert_eq!((&file["disorder_events"], &file["slice_errors"]), (&1.into(), &0.into()));
     assert_eq!(file["newest_log_time"], "2024-11-22T10:00:10.000Z");
     assert!(is_delay(file["log_delay_seconds"].as_f64().unwrap()), "{file}");
-    // The last event has ended by its timeout. This line would have to start another event, but
+    // The timeout has ended the last event, so this line would have to start a new event. It
     // cannot, because it has no timestamp.
     story.append("in/app.log", "\tat Late.line(Late.java:1)\n");
     story.wait_until_read("app", "in/app.log");
@@ -207,7 +208,7 @@ fn unreadable_files_are_reported_with_the_reason_until_readable() {
     let story = Story::begin();
     story.append("target", "behind a link\n");
     std::os::unix::fs::symlink(story.path("target"), story.path("links/refused.log")).unwrap();
-    // Not even root can open a link to itself.
+    // Not even root can open a link that points to itself.
     std::os::unix::fs::symlink(story.path("links/loop.log"), story.path("links/loop.log")).unwrap();
     let reason = |path: &str| {
         let (answer, path) = (story.answer("?source=links"), story.path(path));

@@ -22,7 +22,7 @@ const LIMIT_MIB: u64 = 128;
 /// Number of points in a message.
 const POINTS_PER_MESSAGE: u64 = 200;
 
-/// Number of lines for the other pipeline, many times the number that fits into memory in flight.
+/// Number of lines in the other pipeline, many times the number that fits into memory at a time.
 const LINES: u64 = 400_000;
 
 /// Log message of high pressure.
@@ -54,7 +54,7 @@ fn start(dir: &Path, config: &str) -> Agent {
     agent
 }
 
-/// Sends one point with the value 1 for each series.
+/// Sends one point with the value 1 for each of these series.
 fn send_points(dir: &Path, series: std::ops::Range<u64>) {
     let mut stream = UnixStream::connect(dir.join("points.sock")).unwrap();
     for first in series.step_by(POINTS_PER_MESSAGE as usize) {
@@ -173,10 +173,10 @@ fn bursts_that_cross_both_marks_are_absorbed() {
 const JVM_LIMIT_MIB: u64 = 684;
 const HEAP_MIB: u64 = 512;
 
-/// MiB that the operator keeps, more than is free below the high mark.
+/// MiB that the operator keeps. This is more than is free below the mark for high pressure.
 const KEPT_MIB: u64 = 468;
 
-/// Returns a configuration with an operator that keeps memory as its events order.
+/// Returns a configuration with an operator that keeps as much memory as its events order.
 fn jvm_config(home: &Path, more: &str) -> String {
     let jar = built().join("benchmarks/target/benchmarks.jar");
     format!(

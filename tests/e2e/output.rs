@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Script that runs in a separate mount namespace, where a small disk fills up and is then
+/// Script that runs in a separate mount namespace, in which a small disk fills up and is then
 /// enlarged.
 const FULL_DISK: &str = r#"
 set -eu

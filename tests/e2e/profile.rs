@@ -25,12 +25,12 @@ transforms:
 sinks: { out: { type: blackhole, inputs: [parsed] } }
 ";
 
-/// Pause between two writes of 2,000 lines: enough for hundreds of samples a second, without keeping
-/// the cores of the host busy.
+/// Pause between two writes of 2,000 lines. It allows for hundreds of samples a second without
+/// keeping the cores of the host busy.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Writes a log until it is dropped, and truncates it now and then, once the agent has delivered all
-/// of it.
+/// Writes a log until it is dropped. Truncates the log when it is long and the agent has delivered
+/// all of it.
 struct Writer {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -89,7 +89,7 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Starts an agent that reads and parses the log of a writer.
+/// Starts a writer and an agent that parses its log, and waits until the agent reads.
 fn busy(dir: &Path) -> (Agent, Writer) {
     let writer = Writer::start(dir);
     let agent = Agent::start(dir, CONFIG, &[]);
@@ -185,8 +185,8 @@ fn one_profile_runs_at_a_time_and_a_signal_ends_it_early() {
     let second = profile(dir.path(), &["-d", "1s", "-o", "second.collapsed"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(errors(&second).contains("another profile is running for"), "{}", errors(&second));
-    // On a busy host the agent may get no CPU time for long, and the start of a profile takes some
-    // of it.
+    // On a busy host the agent may get no CPU time for a while, and the start of a profile also
+    // takes some.
     let cpu_seconds = || agent.single("millstream_process_cpu_seconds_total");
     let before = cpu_seconds().unwrap();
     wait_until("the agent works", LIMIT, || cpu_seconds() > Some(before + 2.0));
@@ -272,7 +272,7 @@ fn an_agent_that_dies_fails_its_profile_and_leaves_no_file() {
 }
 
 /// A client whose terminal is closed writes the samples so far. A killed client leaves its profile
-/// running, whose number is known.
+/// running; the next command prints the id with which the profile can be ended.
 #[test]
 fn a_profile_ends_with_its_terminal_and_can_be_ended_if_its_client_is_killed() {
     let dir = folder();
@@ -327,7 +327,7 @@ fn operator(home: &Path, script_number: usize) -> String {
 }
 
 /// Profiles the agent at the minimum interval while its script changes, so that classes are loaded
-/// and unloaded.
+/// and unloaded during the profile.
 fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> OperatorSamples {
     let args = ["-d", "2s", "-i", "1ms", "-e", event, "-o", "jvm.collapsed"];
     let running = command(dir, &args).stderr(Stdio::piped()).spawn().unwrap();
@@ -343,8 +343,8 @@ fn profile_reloaded(dir: &Path, agent: &mut Agent, home: &Path, event: &str) -> 
 /// Seconds for which each JDK is profiled.
 const SECONDS: TestSize = TestSize { gate: 1, long: 300 };
 
-/// Below the component's root, Java's frames are between the frame of the Rust function that has
-/// called them and the frames of the runtime that they call.
+/// In a stack, Java's frames follow the frame of the Rust function that called them, and precede
+/// the frames of the runtime that they call.
 #[test]
 fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
     built();
@@ -366,9 +366,10 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
             for event in ["cpu", "wall"] {
                 let samples = profile_reloaded(dir.path(), &mut agent, &home, event);
                 let OperatorSamples { all, java, whole, format } = samples;
-                // The recorder may cut a deep stack.
+                // A deep stack may be truncated.
                 assert!(whole * 100 >= java * 98, "{event}: {samples:?}");
-                // A thread also waits in the JVM for garbage collections.
+                // With `wall`, a thread may also be waiting for a garbage collection, without Java
+                // frames.
                 let least = if event == "cpu" { all * 7 / 10 } else { 1 };
                 assert!(java >= least && format * 4 > java, "{event}: {samples:?}");
             }
@@ -378,7 +379,7 @@ fn stacks_of_operators_have_java_frames_while_their_scripts_change() {
         assert!(errors(&output).contains("512 KiB of objects"), "{}", errors(&output));
         let samples = OperatorSamples::of(&lines(&dir.path().join("alloc.collapsed")));
         let OperatorSamples { all, whole, format, .. } = samples;
-        // A thread that is attached to the JVM allocates before its first call.
+        // A thread that is being attached to the JVM allocates before its first call.
         assert!(whole > 0 && whole * 10 >= all * 8 && format > 0, "{samples:?}");
         assert!(agent.stop().success(), "{}", agent.log());
     }
@@ -390,7 +391,7 @@ struct OperatorSamples {
     all: u64,
     /// Samples with Java frames.
     java: u64,
-    /// Samples with Java frames above the Rust function that has called them.
+    /// Samples in which Java frames follow the frame of the Rust function that called them.
     whole: u64,
     /// Samples in `String.format`.
     format: u64,

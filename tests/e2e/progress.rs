@@ -28,8 +28,8 @@ fn open_terminal() -> (File, OwnedFd) {
     (File::from(master), terminal)
 }
 
-/// Returns the rows of the screen after `output`, which contains text, line endings, and the escape
-/// codes that move the cursor or erase.
+/// Returns the rows of the screen after `output`. The output contains text, line endings, and the
+/// escape codes that move the cursor or erase text.
 fn screen(output: &str) -> Vec<String> {
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0_usize, 0_usize);
@@ -100,7 +100,7 @@ fn progress_on_a_terminal_is_one_block_below_the_log() {
     let received = output.clone();
     let reader = std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        // Reads until the master reports an error, after the agent has closed the terminal.
+        // Reading fails after the agent has closed the terminal.
         while let Ok(length @ 1..) = master.read(&mut buffer) {
             received.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
         }
@@ -113,7 +113,7 @@ fn progress_on_a_terminal_is_one_block_below_the_log() {
     let before = draws();
     wait_until("a draw below the log", LIMIT, || draws() > before + 2);
     let running = text();
-    // The terminal echoes typed keys, such as Ctrl-C.
+    // The terminal echoes typed keys such as Ctrl-C.
     typed.write_all(b"\x03").unwrap();
     wait_until("the echo", LIMIT, || text().contains("^C"));
     assert_eq!(agent.stop().code(), Some(0), "{}", text());

@@ -76,8 +76,8 @@ fn deltas_become_sums_over_periods_and_restarts() {
     });
     assert_eq!(total("sums_load{k_k='v',flag='true',host=''}"), Some(0.5));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    // A new agent starts at 0, and Prometheus detects the reset, even though the first value is
-    // larger than the previous value.
+    // A new agent starts at 0. Prometheus detects the reset, even though the first value is larger
+    // than the last value of the previous agent.
     let mut agent = start(dir.path(), &config);
     send(dir.path(), &["sums.orders:100|c|#country:de"]);
     wait_until("the sum after a restart", PATIENCE, || {
@@ -134,8 +134,8 @@ fn distributions_become_native_histograms() {
 #[test]
 fn samples_rejected_by_prometheus_are_counted_and_the_rest_delivered() {
     let (dir, prometheus) = (folder(), Prometheus::shared());
-    // Prometheus rejects a whole request if it has samples more than an hour before the newest
-    // sample.
+    // Prometheus rejects a whole request if it contains samples that are more than an hour older
+    // than the newest sample.
     let agent = start(dir.path(), &config("period: 1s", &remote_write(prometheus, "")));
     send(dir.path(), &["refused.first:1|g"]);
     wait_until("a sample of now", PATIENCE, || prometheus.value("refused_first") == Some(1.0));
@@ -179,7 +179,7 @@ fn a_series_that_prometheus_refuses_again_and_again_costs_no_more_requests() {
     send(dir.path(), &points.iter().map(String::as_str).collect::<Vec<_>>());
     let dead = || lines(&dir.path().join("dead.json")).len();
     let refused = |seen: &[ReceivedRequest]| seen.iter().filter(|seen| is_bad(seen)).count();
-    // A batch that was packed before the refusals also has the bad series.
+    // A batch that was packed before the refusals may still contain the bad series.
     wait_until("three periods", PATIENCE, || dead() >= 3 * BAD as usize);
     let before = refused(&endpoint.requests());
     assert!(before >= 10, "{before} refused requests found {BAD} series");
@@ -329,7 +329,7 @@ fn each_point_beyond_a_limit_of_series_is_on_the_page_or_counted_once() {
         // All sets have the same single member.
         sum_of(&text(port), "millstream_overflow_set") == 1.0
     });
-    // The agent counts the points when the period has been emitted, which may be after the events
+    // The agent counts these points when the period has been emitted, which may be after the events
     // are on the page.
     wait_until("the points beyond the limit of the source", PATIENCE, || {
         counted(&agent, "noted_events_total", "points", "series") == 150.0 + 200.0 + 200.0
@@ -420,7 +420,7 @@ fn the_exporter_negotiates_format_and_compression() {
     );
     wait_until("what is idle is gone", PATIENCE, || text(port).is_empty());
     send(dir.path(), &["asked.orders:2|c"]);
-    // Series are not evicted during a scrape, so the series may continue its old sum.
+    // A series is not evicted during a scrape, so the series may also continue from its old sum.
     wait_until("it is back", PATIENCE, || text(port).contains("asked_orders_total{} "));
     drop(agent);
 }

@@ -17,7 +17,8 @@ const STOPS: usize = 3;
 /// Number of lines between two stops.
 const LINES: usize = 5000;
 
-/// Appends the lines of a round, runs an agent until `count` lines are output, and stops it.
+/// Appends the lines of a round, runs an agent until `count` reports the lines of all rounds so
+/// far, and stops it.
 fn round(dir: &Path, number: usize, agent: impl Fn() -> Agent, count: impl Fn() -> usize) {
     let text: String = (0..LINES).map(|line| format!("{}\n", number * LINES + line)).collect();
     fs::create_dir_all(dir.join("in")).unwrap();
@@ -91,7 +92,8 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     }
 }
 
-/// The sink would sync only after an hour, but shutdown delivers the events from standard input.
+/// The sink would sync only after an hour, but the shutdown delivers the events from standard
+/// input.
 #[test]
 fn events_from_standard_input_are_delivered_at_a_stop() {
     let dir = folder();
@@ -111,8 +113,8 @@ sinks: { out: { type: file, inputs: [in], path: DIR/out, sync: 1h, encoding: { c
     assert_once(lines(&dir.path().join("out")).iter().map(String::as_str));
 }
 
-/// When the agent stops, the source has read much more than the sinks have taken. The agent shares
-/// the position in the input with the test, which shows how much was read.
+/// When the agent stops, the source has read much more than the sinks have taken. The test shares
+/// the position in the input with the agent, and so knows how much the agent has read.
 #[test]
 fn what_was_read_from_standard_input_is_delivered_at_a_stop_or_counted() {
     let text: String = (0..200_000).map(|number| format!("{number:09}\n")).collect();

@@ -15,7 +15,7 @@ const RELOADS: usize = 200;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration with only the sink that all configurations have.
+/// The configuration with only the sink that all configurations have.
 const ALONE: &str = "
 shutdown_timeout: 1s
 sources:
@@ -35,8 +35,8 @@ sinks:
   dead: { type: kafka, inputs: [app], brokers: ['127.0.0.1:1'], topic: t, encoding: { codec: text } }
 ";
 
-/// The configuration with other options of the second file sink and of the dead sink, a transform,
-/// and another source.
+/// The configuration with different options of the second file sink and of the dead sink, a
+/// transform, and another source.
 const CHANGED: &str = "
 shutdown_timeout: 1s
 sources:
@@ -183,7 +183,8 @@ fn an_invalid_configuration_is_reported_and_the_old_one_keeps_running() {
     change(&agent, &ALONE.replace("100ms", "110ms"));
 }
 
-/// A transform with a table in a file, while the configuration does not change.
+/// A configuration whose transform reads a table from a file. The test changes the file, but not
+/// the configuration.
 const TABLE: &str = "
 sources:
   app: { type: file, include: ['DIR/in/*.log'] }
@@ -265,7 +266,7 @@ fn a_reload_without_change_or_that_needs_a_restart_is_logged() {
     fs::create_dir(dir.path().join("in")).unwrap();
     let agent = Agent::start(dir.path(), ALONE, &[]);
     wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
-    // Sends two signals in a row: the second reload has nothing to do or is merged with the first.
+    // Send two signals in a row: the second reload has nothing to do, or is merged with the first.
     agent.send(Signal::HUP);
     agent.send(Signal::HUP);
     wait_until("it says so", PATIENCE, || agent.log().contains("nothing has changed"));
@@ -343,7 +344,7 @@ sinks:
 }
 
 /// A source that a reload removes leaves the data that it has read to the next source. If the agent
-/// stops before there is one, it counts this data.
+/// stops before there is one, this data counts as lost.
 #[test]
 fn standard_input_that_no_source_reads_any_more_is_counted_at_a_stop() {
     let dir = folder();

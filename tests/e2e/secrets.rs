@@ -1,4 +1,5 @@
-//! Tests that nothing that leaves the agent contains secrets that endpoints echo.
+//! Tests that nothing that leaves the agent contains secrets that endpoints echo in their
+//! responses.
 
 use crate::support::{Agent, folder, millstream, wait_until};
 use flate2::read::GzDecoder;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A configuration with a sink for each kind of secret. Each secret contains `S3CRET`.
+/// A configuration with a sink for each kind of secret. Each secret contains `S3CRET`, except for
+/// the password `wombat`.
 const CONFIG: &str = r#"
 shutdown_timeout: 1s
 sources: { web: { type: generate, rate: 50 } }
@@ -30,7 +32,7 @@ sinks:
 /// Base64 of `me:basic-S3CRET`, `me:other-S3CRET` and `me:wombat`.
 const ENCODED: [&str; 3] = ["bWU6YmFzaWMtUzNDUkVU", "bWU6b3RoZXItUzNDUkVU", "bWU6d29tYmF0"];
 
-/// Replies with the address, the headers and the beginning of the body.
+/// Responds with the address, the headers and the beginning of the body.
 fn echo(seen: &ReceivedRequest) -> Reply {
     let sent = ["authorization", "x-api-key", "x-a"].map(|name| seen.header(name)).join(" ");
     let text = format!("{} {sent} {}", seen.path, seen.text().chars().take(50).collect::<String>());
@@ -122,7 +124,7 @@ fn what_endpoints_echo_has_no_secret_in_whatever_leaves_the_agent() {
     agent.assert_logs("REDACTED");
     assert_masked(shown(&agent));
 
-    // New secrets are masked after a change, and the previous secrets remain masked.
+    // After a change, the new secrets are masked, and the previous secrets remain masked.
     fs::write(dir.path().join("token"), "token-file-S3CRET-2\n").unwrap();
     let changed =
         config.replace("basic-S3CRET", "other-S3CRET").replace("query-S3CRET", "new-S3CRET");
@@ -137,7 +139,7 @@ fn what_endpoints_echo_has_no_secret_in_whatever_leaves_the_agent() {
     assert_masked(shown(&agent));
     assert_masked(shown_by_commands(dir.path()));
 
-    // The log quotes an invalid configuration.
+    // The log quotes parts of an invalid configuration.
     agent.reload(&changed.replace("uri: \"http://", "uri: \"http://me:url-S3CRET@"));
     wait_until("the refusal", LIMIT, || {
         agent.log().contains("the previous configuration stays in use")

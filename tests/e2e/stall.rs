@@ -20,7 +20,7 @@ const DEAD: Duration = Duration::from_secs(30);
 
 const LINES_PER_SECOND: usize = 20_000;
 
-/// Appends to a file for `seconds`; returns its number of lines.
+/// Appends lines to a file for `seconds`; returns the number of lines.
 fn grow(path: &Path, seconds: u64) -> usize {
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
     let (begun, mut made) = (Instant::now(), 0);

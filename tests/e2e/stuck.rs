@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration with one sink downstream of a transform and one sink without the transform.
+/// A configuration with a sink downstream of a transform and a sink that reads the source directly.
 const BRANCHES: &str = "
 shutdown_timeout: 2s
 limits: { memory: 64MiB }
@@ -27,7 +27,7 @@ sinks:
   late: { type: file, inputs: [slow], path: DIR/late.out, sync: 100ms, encoding: { codec: text } }
 ";
 
-/// Number of lines, many times the number that may wait at the transform.
+/// Number of lines, many times the number that can wait at the transform.
 const LINES: usize = 400_000;
 
 /// Writes the input, and the file that makes the transform hang.
@@ -122,7 +122,7 @@ fn a_run_until_the_end_gives_up_a_hung_transform_and_names_it() {
     assert!(lines(&folder.path().join("late.out")) == written);
 }
 
-/// One line becomes several events, whose ids differ and are the same in every start.
+/// One line becomes several events. Their ids differ, and are the same after every start.
 #[test]
 fn events_of_one_line_have_ordinals_in_their_ids() {
     let folder = folder();
@@ -143,7 +143,7 @@ fn events_of_one_line_have_ordinals_in_their_ids() {
     assert_eq!(ids, ["0", "0-1", "0-2", "4", "4-1", "4-2"]);
 }
 
-/// Every call hangs. After the deadline its events continue, and later events follow.
+/// Every call hangs. After the deadline, the events of the call continue, and later events follow.
 #[test]
 fn events_are_handed_back_at_the_deadline() {
     let folder = folder();
@@ -188,7 +188,7 @@ sinks:
     assert_eq!(lines(&folder.path().join("out")).len(), 6000);
 }
 
-/// A sink that drops events also gets events around the hung transform.
+/// A sink that drops events gets events both through the hung transform and around it.
 #[test]
 fn a_dropping_sink_behind_and_beside_a_hung_transform_stops_nothing() {
     let folder = folder();
@@ -351,7 +351,7 @@ fn a_stop_waits_for_a_dead_endpoint_if_data_would_be_lost() {
     assert!(log.contains(" bytes from sources that cannot be reread"), "{log}");
 }
 
-/// After a response 403, the next attempt is 5 to 10 s later, which is longer than shutdown may
+/// After a 403 response, the next attempt is 5 to 10 s later, which is longer than the shutdown may
 /// take.
 #[test]
 fn a_stop_tries_again_at_once_what_waits_for_its_next_attempt() {

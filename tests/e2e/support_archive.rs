@@ -81,7 +81,7 @@ fn with_variables(command: &mut Command) {
     command.env("HOOK_VARIABLE", "services/T0/hook-S3CRET");
 }
 
-/// Returns the files of an archive, and asserts that no byte of it belongs to a secret.
+/// Returns the files of an archive, and asserts that the archive contains no secret.
 fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
@@ -149,7 +149,7 @@ fn no_secret_of_the_configuration_is_in_the_archive() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Passwords that are ordinary words and numbers are hidden only in the configuration.
+/// Passwords that are ordinary words or numbers are hidden only in the configuration.
 #[test]
 fn an_ordinary_word_as_a_secret_destroys_nothing() {
     let dir = folder();
@@ -216,7 +216,7 @@ fn without_an_agent_the_archive_says_what_is_missing() {
     assert!(contents(&dir.path().join("b.tar.gz")).contains_key("host.txt"));
 }
 
-/// A user's shell has neither the variables nor the folder of the agent.
+/// The shell of a user has neither the variables nor the working folder of the agent.
 #[test]
 fn configuration_and_variables_are_those_of_the_running_agent() {
     let dir = folder();
@@ -281,7 +281,7 @@ fn a_failed_write_leaves_no_file() {
         "sources: { a: { type: generate } }\nsinks: { b: { type: blackhole, inputs: [a] } }\n";
     write_config(dir.path(), config);
     let before = fs::read_dir(dir.path()).unwrap().count();
-    // A file size limit fails like a full disk.
+    // A file size limit causes the same kind of failure as a full disk.
     let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" support -c millstream.yaml -o c.tar.gz";
     let mut command = Command::new("bash");
     command.arg("-c").arg(script).arg(millstream()).current_dir(dir.path());

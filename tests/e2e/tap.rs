@@ -35,7 +35,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Starts a writer that appends `at_once` lines at a time, with pauses of some milliseconds.
+    /// Starts a writer that appends `at_once` lines at a time, with pauses of a few milliseconds.
     fn start(dir: &Path, at_once: u64) -> Writer {
         let (done, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ended, count) = (done.clone(), written.clone());
@@ -96,7 +96,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// An open tap without the command.
+/// A tap that is opened without the command.
 struct Raw(BufReader<UnixStream>);
 
 impl Raw {
@@ -185,7 +185,7 @@ fn a_condition_selects_and_faults_are_named() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains(part), "{args:?}: {}", text(&output.stderr));
     }
-    // A condition with a field that does not exist selects nothing, so the command warns.
+    // A condition with a field that does not exist selects no events, so the command warns.
     let mut command = command(dir.path(), &["app", "--where", "nosuch == 1"]).spawn().unwrap();
     let mut warning = String::new();
     BufReader::new(command.stderr.take().unwrap()).read_line(&mut warning).unwrap();
@@ -198,7 +198,8 @@ fn a_condition_selects_and_faults_are_named() {
     assert_eq!(none.unwrap().status.code(), Some(1));
 }
 
-/// Lines that attack the terminal: title, colors, cursor, direction of text, invalid UTF-8, length.
+/// Lines that attack the terminal through its title, colors, cursor or text direction, invalid
+/// UTF-8, or their length.
 #[test]
 fn hostile_lines_are_harmless() {
     let dir = folder();
@@ -263,7 +264,7 @@ fn events_are_redacted_as_the_sinks_get_them_unless_raw() {
     wait_until("the log tells it", LIMIT, || agent.log().contains(told));
 }
 
-/// A stopped client does not delay the data, which is delivered meanwhile.
+/// A stopped client does not delay the data, which is delivered in the meantime.
 #[test]
 fn a_client_that_does_not_read_delays_nothing() {
     let dir = folder();
@@ -297,7 +298,7 @@ fn nothing_is_lost_and_a_tap_gets_a_bounded_sample_under_load() {
         .collect();
     let begun = Instant::now();
     let shown = |id: &str| lines(&dir.path().join(format!("{id}.shown"))).len() as u64;
-    // On a busy host a tap may open only after many lines are written.
+    // On a busy host, a tap may open only after many lines have been written.
     wait_until("many lines, and many shown", LIMIT, || {
         let is_shown = ["app", "parsed", "out"].iter().all(|id| shown(id) >= 500);
         is_shown && writer.written.load(Ordering::Relaxed) > 300_000
@@ -345,7 +346,7 @@ fn a_tap_continues_after_a_reload_with_the_new_redactions() {
     };
     agent.reload(&CONFIG.replace("parsed.rejected] }", "parsed.rejected], detect: [ip] }"));
     loaded(1);
-    // Lines taken before the tap has noticed the reload are not shown.
+    // Lines that were taken before the tap noticed the reload are not shown.
     let mut line = String::new();
     let _writer = Writer::start(dir.path(), 1);
     while !line.contains("@example.com") {

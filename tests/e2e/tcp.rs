@@ -1,4 +1,4 @@
-//! Tests files over TCP to the server in the documentation and to a server that reads lines.
+//! Tests files over TCP, with the server in the documentation and with a server that reads lines.
 
 use crate::support::{Agent, folder, lines};
 use fastrand::Rng;
@@ -33,7 +33,7 @@ impl Server {
         Server { child, port: first.trim().parse().expect("a port"), path }
     }
 
-    /// Kills the server, and starts another with the same files and port.
+    /// Kills the server, and starts a new one with the same file and port.
     fn replace(&mut self) {
         self.end();
         *self = Server::start(self.path.clone(), self.port);
@@ -44,7 +44,7 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Returns the number of arrivals of each message, by id.
+    /// Returns how many times each event arrived, by message and id.
     fn events(&self) -> HashMap<(String, String), usize> {
         let mut events = HashMap::new();
         for line in lines(&self.path) {

@@ -40,7 +40,7 @@ impl Terminal {
         tmux_is_installed();
         let terminal = Terminal { socket: folder.join(format!("tmux{columns}.sock")) };
         let (x, y) = (columns.to_string(), rows.to_string());
-        // The server takes the environment, including the language, from its first client.
+        // The tmux server takes its environment, including the language, from its first client.
         let shell = "PS1='ready> ' exec bash --norc --noprofile";
         terminal.tmux(&["new-session", "-d", "-s", "t", "-x", &x, "-y", &y, shell]);
         terminal.wait("the prompt", |screen| screen.contains("ready>"));
@@ -56,7 +56,7 @@ impl Terminal {
         output
     }
 
-    /// Presses keys, which have the names that tmux uses.
+    /// Presses keys, which are named as in tmux.
     fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys", "-t", "t"], keys].concat());
     }
@@ -237,10 +237,10 @@ fn order_and_filter(terminal: &Terminal) {
     });
     terminal.press(&["Enter", "Enter"]);
     let screen = terminal.wait("the details", |screen| screen.contains("received_events: "));
-    // The error has a path that would reset the terminal.
+    // The error contains a path that would reset the terminal.
     assert!(screen.contains("cannot read ") && screen.contains("\\u{1b}c*.log"), "{screen}");
     terminal.press(&["Escape"]);
-    // Waits for the table, because two escape characters at once would be one key.
+    // Wait for the table, because two escape characters in a row would be one key.
     terminal.wait("the table", |screen| {
         screen.contains("in/s") && !screen.contains("received_events: ")
     });
@@ -276,8 +276,8 @@ fn a_late_source_is_marked_with_its_cause() {
                 .is_some_and(|row| row.contains(" late ") && row.contains("endpoint_unreachable"))
                 && row(screen, "web").is_some_and(|row| row.contains(" failing "))
         };
-        // The screen may be read while a frame is drawn; the last row of a frame is the row of the
-        // sink.
+        // The screen may be read while a frame is being drawn. The last row of a frame is the row
+        // of the sink.
         let screen = terminal.wait("the cause", is_marked);
         assert!(!row(&screen, "good").unwrap().contains("late"), "{screen}");
         assert!(screen.contains("late sources 1"), "{screen}");
@@ -317,7 +317,7 @@ fn off_screen(terminal: &Terminal, columns: u16) {
     terminal.wait("what is below", |screen| screen.contains("  1 more below"));
     terminal.press(&["G"]);
     terminal.wait("what is above", |screen| screen.contains("  1 more above"));
-    // A combining mark without a letter would move the rest of its line.
+    // A combining mark without a letter would shift the rest of its line.
     terminal.type_text("/\u{301}");
     terminal.wait("the filter", |screen| screen.contains("/\\u{301}_  Enter"));
     terminal.press(&["Escape"]);
@@ -367,7 +367,7 @@ fn the_window_may_be_small_and_changes_its_size() {
     terminal.wait("the message", |screen| screen == "window too\nsmall\n\n");
     terminal.resize(200, 60);
     terminal.wait("all columns", |screen| screen.contains("type") && has_rate(screen, "out"));
-    // Stops the command; the shell takes over.
+    // Suspend the command, so that the shell takes over.
     terminal.press(&["C-z"]);
     terminal.wait("the shell", |screen| screen.contains("before") && screen.contains("ended 148"));
     terminal.is_restored();

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Number of lines that the earlier release has read, and total number of lines.
+/// Number of lines that the earlier release has read, and the total number of lines.
 const READ: usize = 1000;
 const ALL: usize = 1500;
 
@@ -81,7 +81,7 @@ fn write_log(dir: &Path, lines: &[u8]) {
     fs::write(dir.join("in/b.log"), lines).unwrap();
 }
 
-/// Returns the requests of a program that reads all lines itself.
+/// Returns the requests of an agent of this build that reads all lines from the start.
 fn from_scratch() -> Arrived {
     let dir = folder();
     fs::copy(fixture("millstream.yaml"), dir.path().join("millstream.yaml")).unwrap();
@@ -96,8 +96,8 @@ fn unpack(name: &str) -> TempDir {
     dir
 }
 
-/// Checks the events that arrive when the program of this build continues in an old folder and
-/// reads the remaining lines. The old release left `held` lines undelivered.
+/// Checks the events that arrive when this build continues in an old folder and reads the remaining
+/// lines. The old release left `held` lines of a deleted file undelivered.
 fn continues(name: &str, held: usize) {
     let dir = unpack(name);
     write_log(dir.path(), &log_lines(READ, ALL));

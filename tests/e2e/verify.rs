@@ -22,7 +22,7 @@ fn count(dir: &Path) -> usize {
     fs::read_dir(dir).unwrap().count()
 }
 
-/// Returns the number after a word of the report.
+/// Returns the number that follows a word in the report.
 fn number(output: &Output, word: &str) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout).replace(',', "");
     let mut words = text.split_whitespace().skip_while(|w| *w != word).skip(1);
@@ -72,7 +72,7 @@ fn files_deleted_behind_a_slow_sink_are_held_if_possible() {
         "{output:?}"
     );
     assert!(before(" kills and ") >= 1 && before(" stops\n") >= 1, "{output:?}");
-    // Data that only a descriptor holds is neither delivered nor lost, and the shutdown summary
+    // Data that only a descriptor keeps is neither delivered nor lost, and the shutdown summary
     // counts it.
     assert!(before(" across kills") > 0, "{output:?}");
     let kept =
@@ -104,8 +104,8 @@ fn missing_lines_are_reported_as_lost() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lost: ")).collect();
     assert_eq!(shown.len(), 3, "{text}");
-    // The reported offset is the offset of the line in one of the rotated files, which --keep
-    // keeps.
+    // The reported offset is the offset of the line in one of the rotated files, which `--keep`
+    // preserves.
     let kept =
         fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
     for line in shown {

@@ -16,7 +16,8 @@ const JAVA_MIN: u32 = 17;
 /// Timeout for a process, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Option of a short-lived JVM, whose optimizing compiler would take a third of its CPU time.
+/// Option for a short-lived JVM. Its optimizing compiler would otherwise take a third of its CPU
+/// time.
 pub const FAST_START: &str = "-XX:TieredStopAtLevel=1";
 
 /// Returns the folder `java`, and builds it if needed.
@@ -33,8 +34,8 @@ pub fn test_operators() -> &'static Path {
     JAR.get_or_init(|| built().join("test-operators/target/millstream-test-operators.jar"))
 }
 
-/// Returns the homes of the JDKs of this host, one per supported version, oldest first. If the
-/// usual folder has none, returns the home of the `java` in the `PATH`.
+/// Returns the homes of the JDKs on this host, one per supported version, oldest first. If the
+/// usual folder contains none, returns the home of the `java` in the `PATH`.
 pub fn homes() -> Vec<PathBuf> {
     let homes =
         fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -67,7 +68,7 @@ pub fn restarts(agent: &Agent, process: &str) -> f64 {
     agent.metric(&metric).unwrap_or_default()
 }
 
-/// Returns the id of a process of an agent, as soon as it runs.
+/// Waits until a process of the agent runs, and returns its process id.
 pub fn process_id(agent: &Agent, process: &str) -> Pid {
     let find = || {
         let snapshot: serde_json::Value =

@@ -35,7 +35,7 @@ pub fn circular(files: &[(String, String)]) -> Vec<String> {
     edges.iter().map(shown).collect()
 }
 
-/// Returns a module that uses no other, or that no other uses.
+/// Returns a module that uses no other module, or that no other module uses.
 fn loose_end(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Option<Module> {
     let is_used = |module: &Module| edges.values().any(|used| used.contains(module));
     let found = edges.iter().find(|(module, used)| used.is_empty() || !is_used(module));
@@ -55,12 +55,12 @@ fn is_test(module: &Module) -> bool {
     module.iter().any(|step| step == "tests")
 }
 
-/// Whether one module is above the other, or the same.
+/// Returns whether the modules are the same or one is above the other.
 fn is_family(one: &Module, other: &Module) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// Returns the paths in the `use` items, and those that start with `crate` or `super` elsewhere.
+/// Returns the paths in the `use` items, and other paths that start with `crate` or `super`.
 fn uses(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for item in text.split("use ").skip(1).filter_map(|rest| rest.split_once(';')) {
@@ -93,7 +93,7 @@ fn expand(tree: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the module that a path in `own` leads into.
+/// Returns the module to which a path in the module `own` leads; `None` if it is `own` itself.
 fn resolve(own: &Module, path: &[String], modules: &BTreeSet<Module>) -> Option<Module> {
     let (base, rest) = match path.first()?.as_str() {
         "crate" => (Module::new(), &path[1..]),

@@ -38,7 +38,7 @@ const RAW_CALLS: &[&str] = &[
     "UdpSocket::",
 ];
 
-/// Files that record what they call: the only ones where such calls belong.
+/// Files that record the calls that they make. Such calls belong only here.
 const RECORDING: &[&str] = &[
     "crates/observe/recorder/src/file.rs",
     "crates/core/spool/src/disk.rs",
@@ -47,7 +47,7 @@ const RECORDING: &[&str] = &[
     "crates/io/transport/src/recorded_stream.rs",
 ];
 
-/// Other files with such calls, and why those are not recorded.
+/// Other files with such calls, and why the calls are not recorded.
 const OTHER: &[(&str, &str, &str)] = &[
     ("crates/components/src/sinks/file/compress.rs", ".write_all(", "to memory"),
     ("crates/components/src/sinks/prometheus_exporter/text.rs", ".write_all(", "to memory"),
@@ -89,7 +89,7 @@ const OTHER: &[(&str, &str, &str)] = &[
     ("crates/observe/recorder/src/jfr.rs", ".write_all(", "what was recorded"),
 ];
 
-/// Returns the calls of a file that is not one of those that record, with the number of the line.
+/// Returns the calls in a file, with their line numbers. Files that record are exempt.
 fn calls(path: &str, text: &str) -> Vec<(usize, &'static str)> {
     if !path.contains("/src/") || RECORDING.contains(&path) {
         return Vec::new();

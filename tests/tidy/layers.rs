@@ -251,7 +251,7 @@ fn crates_depend_only_on_allowed_crates() {
     fail_if_any(packages().iter().flat_map(wrong_arrows).collect());
 }
 
-/// Returns the packages of the workspace, as of `cargo metadata`.
+/// Returns the packages of the workspace, as `cargo metadata` prints them.
 fn packages() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(root());
@@ -304,8 +304,8 @@ fn crates_depend_on_no_crate_of_a_higher_layer() {
     fail_if_any(wrong);
 }
 
-/// Returns the layer of a crate in `crates`; `None` for the program, and for what only tests and
-/// benchmarks use.
+/// Returns the layer of a crate in `crates`; `None` for the program, and for crates that only tests
+/// and benchmarks use.
 fn layer(package: &Value) -> Option<usize> {
     let path = Path::new(package["manifest_path"].as_str().unwrap());
     let path = path.strip_prefix(root().join("crates")).ok()?;

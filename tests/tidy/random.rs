@@ -3,7 +3,7 @@
 use super::rust::{code, production};
 use super::{fail_if_any, files, read, test_files};
 
-/// Where tests may be: the folders with Rust code.
+/// The folders with Rust code, all of which may contain tests.
 const FOLDERS: &[&str] = &["bench", "crates", "fuzz", "src", "tests"];
 
 /// The crate whose code takes and prints the seed.
@@ -23,7 +23,7 @@ const UNREPEATABLE: &[&str] = &["process::id", "SystemTime", "Instant::now", "ge
 /// How to write a property of `proptest`.
 const CONFIGURED: &str = "#![proptest_config(property(";
 
-/// Returns the code for tests by file; in other code's place are blanks.
+/// Returns the test code of each file. Other code is blanked.
 fn tests() -> Vec<(String, String)> {
     let paths = FOLDERS.iter().flat_map(|folder| files(folder));
     let paths = paths.filter(|path| path.ends_with(".rs") && !path.starts_with(TESTKIT));
@@ -50,7 +50,8 @@ fn without_production(text: &str) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the lines that make random numbers without a seed to repeat them, and what is wrong.
+/// Returns the lines that generate random numbers without a repeatable seed, and what is wrong with
+/// each.
 fn unseeded(code: &str) -> Vec<(usize, &'static str)> {
     let properties = code.match_indices("proptest! {").filter_map(|(at, name)| {
         let is_configured = code[at + name.len()..].trim_start().starts_with(CONFIGURED);
@@ -107,7 +108,7 @@ fn random_tests_take_their_seed_from_the_environment_and_print_it() {
     fail_if_any(faults);
 }
 
-/// One meaning of seeds and sizes: no test has other variables for them.
+/// Seeds and sizes have one meaning: no test reads other variables for them.
 #[test]
 fn only_one_crate_reads_seeds_and_sizes_from_the_environment() {
     let ends = ["SEED\"", "CASES\"", "SOAK\"", "KILLS\""];

@@ -4,12 +4,12 @@
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
-    /// Line number of its `fn`.
+    /// Number of the line with its `fn`.
     pub line: usize,
     pub lines: usize,
 }
 
-/// Blanks comments, strings and test-only code; line numbers stay.
+/// Blanks comments, strings and test-only code, and keeps the line numbers.
 pub fn production(source: &str) -> String {
     let mut text = code(source).into_bytes();
     let marker = b"#[cfg(test)]";
@@ -88,8 +88,8 @@ pub fn code(source: &str) -> String {
     out
 }
 
-/// Returns how many bytes at the start of `rest` to blank (a comment or string), and how many to
-/// keep.
+/// Returns how many bytes at the start of `rest` are to be blanked (a comment or string), and how
+/// many of them are to be kept.
 fn skipped(rest: &str, inside_name: bool) -> (usize, usize) {
     let find = |end: &str| rest.find(end).unwrap_or(rest.len());
     if rest.starts_with("//") {

@@ -22,8 +22,8 @@ const FAULTS: &[(&str, &str)] = &[
 const MEMORY: &str = "640MiB";
 const MEMORY_BYTES: f64 = (640u64 << 20) as f64;
 
-/// Number of events of 1,000 bytes that a flood produces within a second, more than the queues in
-/// front of a sink hold.
+/// Number of events of 1,000 bytes that a flood produces within a second. This is more than the
+/// queues in front of a sink hold, so fewer events show that the flood was stopped.
 const FLOOD_MAX: u64 = 100_000;
 
 /// Returns a pipeline from the `app` source to DIR/out.txt, and a second sink with these inputs.
@@ -40,8 +40,8 @@ fn pipeline(inputs: &[&str], sink: &str) -> String {
 /// collector.
 fn every_fault() -> String {
     let mut config = settings(MEMORY) + "sources:\n";
-    // Only calls that never end have a short timeout, because other calls may take as long on a
-    // busy host.
+    // Only calls that never end have a short timeout. With it, other calls could time out on a busy
+    // host.
     let times = |id: &str| match id {
         "sleep" | "deaf" => "interval: 100ms, timeout: 200ms",
         _ => "interval: 100ms",
@@ -119,12 +119,12 @@ fn a_collector_that_floods_waits_and_leaves_other_pipelines_alone() {
         wait_for_reloads(&agent, 2);
         wait_until("another one waits", PATIENCE, || is_in(&agent, "flood", "blocked"));
         agent.terminate();
-        // After `shutdown_timeout` the agent abandons the events that wait for the sink.
+        // After `shutdown_timeout`, the agent abandons the events that are waiting for the sink.
         assert!(!agent.wait(PATIENCE).success(), "{}", agent.log());
     });
 }
 
-/// An empty event is a payload of one byte, which takes far more memory than its byte.
+/// An empty event is a payload of one byte that takes far more memory than one byte.
 #[test]
 fn empty_events_that_are_sent_one_by_one_soon_fill_the_queue_of_a_sink() {
     let dir = folder();

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum delay of lines in a pipeline without a collector, while a process restarts.
+/// Maximum delay of lines in a pipeline without a collector while a process restarts.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Returns a configuration with a collector in process `team`, and a pipeline without a collector.
@@ -31,7 +31,7 @@ fn numbers(path: &Path) -> BTreeMap<String, Vec<u64>> {
     let mut numbers: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for line in lines(path) {
         let (process, number) = line.split_once(' ').unwrap_or((&line, ""));
-        // `notes` starts the first line of each call.
+        // The first line of each call starts with `notes`.
         if process != "notes" {
             numbers.entry(process.to_owned()).or_default().push(number.parse().unwrap());
         }
@@ -101,7 +101,7 @@ fn a_native_crash_of_a_collector_harms_its_process_alone() {
     assert!(agent.stop().success(), "{}", agent.log());
 }
 
-/// One collector can no longer be compiled, while other collectors share its process.
+/// One of the collectors that share a process can no longer be compiled.
 #[test]
 fn a_collector_that_crashes_when_it_is_compiled_is_given_up_alone() {
     let dir = folder();
@@ -220,7 +220,7 @@ fn a_collector_that_crashes_takes_no_event_from_an_operator() {
     let out = dir.path().join("out.txt");
     let mut written = 0;
     wait_until("it crashes again and again", PATIENCE, || {
-        // Keeps the number of waiting lines small; otherwise a busy host would spend minutes on
+        // Keep the number of waiting lines small; otherwise a busy host would spend minutes on
         // repeated calls.
         if written < lines(&out).len() + 3 {
             app.write_all(b"a line\n").unwrap();

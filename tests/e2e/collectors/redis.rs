@@ -50,7 +50,8 @@ fn has(path: &Path, message: &str) -> bool {
     events(path).iter().any(|event| event["message"] == message)
 }
 
-/// Asserts that each entry of the slow log since the start of the server occurs once.
+/// Asserts that the events contain each entry of the slow log since the start of the server exactly
+/// once.
 fn assert_each_once(path: &Path) {
     let mut times: BTreeMap<u64, usize> = BTreeMap::new();
     for id in events(path).iter().filter_map(|event| event["slow_id"].as_u64()) {
@@ -65,7 +66,8 @@ fn assert_each_once(path: &Path) {
 fn the_state_and_each_slow_command_of_redis_are_events_once() {
     let (dir, redis) = (folder(), Redis::start());
     let files: [PathBuf; 2] = ["class.json", "script.json"].map(|name| dir.path().join(name));
-    // On a busy host one collector may wait for seconds while the commands of the other are logged.
+    // On a busy host, one collector may wait for seconds while the commands of the other collector
+    // fill the log.
     assert_eq!(redis.command("CONFIG SET slowlog-max-len 5000"), "+OK");
     let mut agent = Agent::start(dir.path(), &config(&redis), &[]);
     for number in 0..10 {

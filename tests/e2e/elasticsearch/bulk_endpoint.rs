@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub enum Act {
     /// Judges each event.
     Judge,
-    /// Judges each event, then sends another response instead of the answer.
+    /// Judges each event, then sends a response that is made from the answer instead of the answer.
     JudgeThen(fn(String) -> Reply),
     /// Sends this response without judging the events.
     Instead(Reply),
 }
 
-/// An endpoint that keeps documents by their id.
+/// An endpoint that stores the accepted documents by their id.
 pub struct BulkEndpoint {
     pub server: HttpServer,
     pub documents: Arc<Mutex<BTreeMap<String, Value>>>,

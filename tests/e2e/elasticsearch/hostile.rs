@@ -9,10 +9,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of bytes that the server sends, many times the limit of the agent.
+/// Maximum number of bytes that the server sends, far more than the agent can keep in memory.
 const SENT_BYTES_MAX: u64 = 1 << 30;
 
-/// Maximum number of additional bytes that the agent may need because of this server.
+/// Maximum number of additional bytes of memory that the agent may need because of this server.
 const MORE_BYTES_MAX: u64 = 16 << 20;
 
 const LINES: usize = 5_000;
@@ -21,8 +21,8 @@ const LINES: usize = 5_000;
 const BEGIN: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n\
     {\"errors\":true,\"items\":[{\"create\":{\"status\":400,\"error\":{\"type\":\"t\",\"reason\":\"";
 
-/// Starts a server that answers each request with an endless string, as long as the agent reads.
-/// Returns its address and the number of sent bytes.
+/// Starts a server that answers each request with a string that continues as long as the agent
+/// reads. Returns its address and the number of sent bytes.
 fn endless() -> (String, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = format!("http://{}", listener.local_addr().unwrap());

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Number of lines between two faults.
 const LINES: usize = 600;
 
-/// Returns each kind of fault with its attributes.
+/// Returns each kind of fault with its direction and its attributes.
 fn faults() -> Vec<(&'static str, Stream, Value)> {
     vec![
         // Cuts answers after their head.

@@ -65,7 +65,7 @@ fn events_that_an_overloaded_server_does_not_take_are_sent_again_alone() {
     append(dir.path(), (0..LINES).map(line));
     let number =
         |document: &Value| document["message"].as_str().unwrap()[5..11].parse::<usize>().unwrap();
-    // The server takes every hundredth event only at the third attempt.
+    // The server accepts every hundredth event only at the third attempt.
     let attempts = parking_lot::Mutex::new(vec![0; LINES]);
     let endpoint = BulkEndpoint::start(
         |_, _| Act::Judge,

@@ -27,8 +27,8 @@ const LINES_PER_SECOND: u64 = 100_000;
 /// Duration of the long outage in seconds.
 const OUTAGE: TestSize = TestSize { gate: 6, long: 600 };
 
-/// Writes numbered lines at the rate until `until` returns true for their number; returns the
-/// number.
+/// Writes numbered lines at the rate until `until`, which gets the number of lines so far, returns
+/// true. Returns the number of lines.
 fn write_lines(mut out: impl Write, until: impl Fn(u64) -> bool) -> u64 {
     let (begun, mut written) = (Instant::now(), 0);
     while !until(written) {
@@ -98,14 +98,14 @@ fn an_outage_loses_nothing_keeps_order_and_disturbs_no_other_sink() {
     });
     let copied = "millstream_component_sent_events_total{component_id=\"copy\"";
     let has_copied = |lines: u64| agent.metric(copied).is_some_and(|sent| sent >= lines as f64);
-    // The outage begins when lines flow, because the agent starts late on a busy host.
+    // The outage counts only from when lines flow, because the agent starts late on a busy host.
     wait_until("lines flow", PATIENCE, || has_copied(LINES_PER_SECOND / 2));
     std::thread::sleep(outage / 2);
     let before = resident_mib(&agent);
     std::thread::sleep(outage / 2);
     let during = resident_mib(&agent);
     assert!(during < before + 16.0, "{before} MiB, then {during} MiB");
-    // A source that waits for the sink could take only as much as fits into memory.
+    // A source that waited for the sink could read only as much as fits into memory.
     let many = LINES_PER_SECOND * outage.as_secs() / 3;
     let is_fed = || written.load(Ordering::Relaxed) >= many;
     wait_until("the source does not wait", PATIENCE.max(outage), is_fed);
@@ -173,8 +173,8 @@ fn numbers(text: &str) -> Vec<u64> {
     text.lines().map(|line| line[..10].parse().unwrap()).collect()
 }
 
-/// In mode `always` files are in the disk buffer although the endpoint is away, and may be deleted.
-/// Kills between the runs lose nothing.
+/// In mode `always`, the lines go to the disk buffer even while the endpoint is down, and their
+/// files can then be deleted. Kills between the runs lose nothing.
 #[test]
 fn kills_lose_nothing_of_what_is_on_disk_only() {
     let (endpoint, is_away) = endpoint_that_is_away();
@@ -220,7 +220,7 @@ fn filled(dir: &Path, lines: u64) -> (Endpoint, Arc<AtomicBool>, String) {
     filled_until(dir, lines, stop)
 }
 
-/// Fills a buffer like [`filled`], and ends the agent by calling `end`.
+/// Fills a buffer like [`filled`], but ends the agent by calling `end`.
 fn filled_until(
     dir: &Path,
     lines: u64,
@@ -295,7 +295,7 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
         } else {
             remove(&newest)
         }
-        // The agent counts the loss once, although it is killed at once.
+        // The agent counts the loss once, although it is killed immediately after the count.
         let mut agent = Agent::start(dir.path(), &config, &[]);
         let dropped = damaged_at_start(&agent);
         agent.assert_logs("damaged or missing and lost");
@@ -313,8 +313,8 @@ fn the_end_of_a_buffer_that_is_missing_is_counted_after_a_stop_and_a_kill() {
     }
 }
 
-/// The events that a full buffer has dropped and the events that it still holds add up after every
-/// shutdown and kill. Dropped segments do not count as lost segments.
+/// The events that a full buffer has dropped and the events that it still contains add up to all
+/// events after every shutdown and kill. Dropped segments do not count as lost segments.
 #[test]
 fn drops_are_counted_once_over_stops_and_kills() {
     const LINES: u64 = 100_000;
@@ -353,14 +353,15 @@ fn drops_are_counted_once_over_stops_and_kills() {
     assert_eq!(found.len() as u64 + dropped, written);
 }
 
-/// Returns the number of events that a start has found missing.
+/// Returns the number of events that the agent has found missing at its start.
 fn damaged_at_start(agent: &Agent) -> u64 {
     let is_open = || agent.metric("millstream_disk_buffer_events{").is_some();
     wait_until("the buffer is open", PATIENCE, is_open);
     counted(agent, "dropped_events", "reason=\"buffer_damaged\"")
 }
 
-/// A segment in the last record that is dropped right before a kill does not count as damaged.
+/// A segment that was dropped right before a kill, but is still in the last committed state, does
+/// not count as damaged.
 #[test]
 fn a_kill_behind_a_drop_is_not_taken_for_damage() {
     const LINES: u64 = 100_000;
@@ -391,7 +392,7 @@ fn a_kill_behind_a_drop_is_not_taken_for_damage() {
 fn a_buffer_that_another_agent_uses_is_refused() {
     let dir = folder();
     let (_endpoint, _, config) = filled(dir.path(), 1000);
-    // Creates a folder that leads to the same buffer, like a shared disk.
+    // Create another data folder whose buffer is a link to the first one, as on a shared disk.
     let other = folder();
     fs::create_dir_all(other.path().join("data/spool")).unwrap();
     let buffer = dir.path().join("data/spool/out");
@@ -405,7 +406,7 @@ fn a_buffer_that_another_agent_uses_is_refused() {
 }
 
 /// The disk is smaller than the limit of the buffer. The agent sends the data on the disk although
-/// it cannot write, and then the rest of the file, in order.
+/// it cannot write to the disk, and then the rest of the file, in order.
 #[test]
 fn a_full_disk_gets_room_by_delivering() {
     const LINES: u64 = 100_000;
@@ -428,8 +429,8 @@ fn a_full_disk_gets_room_by_delivering() {
     stop(agent);
 }
 
-/// The next sink is away. The endpoint refuses more lines than the feed and the memory queue of
-/// this sink take.
+/// The sink for rejected events is down. The endpoint refuses more lines than the feed and the
+/// memory queue of this sink can hold.
 #[test]
 fn rejected_events_go_to_disk_and_do_not_stop_their_sink() {
     const LINES: usize = 600;
@@ -477,8 +478,8 @@ fn sums_in_prometheus_are_exact_after_an_outage_that_goes_to_disk() {
     let dir = folder();
     let uri = endpoint.server.uri("/api/v1/write");
     let config = sink(&uri, "disk").replace("batch:", "buffer: { type: disk, max: 64MiB }, batch:");
-    // The queue is small, so that the points of most periods go to disk. Above 80% of the limit
-    // the agent would count new series together.
+    // The memory queue is small, so that the points of most periods go to disk. Above 80% of the
+    // limit the agent would count new series together.
     let config = format!("limits: {{ memory: 100MiB }}\n{config}");
     let agent = start_ready(dir.path(), &config);
     send_points(dir.path(), 1);

@@ -37,8 +37,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts an endpoint. `act` returns the reaction to a request, given the request and its
-    /// number from 0.
+    /// Starts an endpoint. `act` returns the reaction to a request, given the request and its index
+    /// from 0.
     pub fn start(act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static) -> Endpoint {
         Endpoint::with(HttpOptions::default(), act)
     }
@@ -51,7 +51,8 @@ impl Endpoint {
         Endpoint::before(options, act, |_| Reply::status(200))
     }
 
-    /// Starts an endpoint in front of another endpoint, which decides whether a request is stored.
+    /// Starts an endpoint in front of another endpoint. A request counts as stored only if the
+    /// other endpoint accepts it.
     pub fn before(
         options: HttpOptions,
         act: impl Fn(&ReceivedRequest, usize) -> Act + Send + Sync + 'static,
@@ -101,8 +102,8 @@ impl Endpoint {
         String::from_utf8(self.bytes()).unwrap()
     }
 
-    /// Asserts that the agent repeated only requests whose success it could not know. Holds for an
-    /// endpoint behind a reliable network.
+    /// Asserts that the agent repeated only requests for which it had received no success. This
+    /// holds only for an endpoint behind a reliable network.
     pub fn assert_no_needless_repeats(&self) {
         for kept in self.kept() {
             assert!(!kept.again, "{} was acknowledged, and came again", kept.id);

@@ -14,8 +14,8 @@ const ROUNDS: usize = 10;
 
 const ALL: u64 = (FILES * LINES) as u64;
 
-/// Timeout of an acknowledgement, which takes a second or two on a busy host. Another timeout would
-/// be counted.
+/// Timeout of an acknowledgement. It is long because an acknowledgement takes a second or two on a
+/// busy host, and a timeout that a test does not cause would be counted as an error.
 const TIMEOUT: &str = "5s";
 
 fn config(port: u16, timeout: &str, more: &str) -> String {
@@ -38,7 +38,8 @@ fn send(endpoint: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     (dir, agent)
 }
 
-/// Runs an agent until each of its lines is acknowledged; the endpoint then has all lines.
+/// Runs an agent until each of its lines is acknowledged, and checks that the endpoint has all
+/// lines.
 fn run(endpoint: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     let (dir, agent) = send(endpoint, timeout, more);
     assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");
@@ -55,7 +56,7 @@ fn repeats(endpoint: &FrameServer) -> usize {
     endpoint.kept().iter().filter(|batch| batch.times > 1).count()
 }
 
-/// Returns a function that reacts to the first messages with `acts`, each on a separate connection.
+/// Returns a function that reacts to the first messages with `acts`, and stores all others.
 fn at_first(acts: Vec<Act>) -> impl Fn(Message) -> Act + Send + Sync {
     move |message| acts.get(message.nth).cloned().unwrap_or(Act::Keep)
 }
@@ -68,8 +69,8 @@ fn lost_acknowledgements_cause_no_repeats() {
         Act::KeepThenReset,
     ]));
     let (_dir, agent) = run(&endpoint, TIMEOUT, "compression: gzip");
-    // The greeting of an endpoint with session state has the offset up to which it has received
-    // data.
+    // The greeting of an endpoint that keeps sessions contains the number of the last message that
+    // it has received, so no message is repeated.
     assert_eq!((endpoint.connections(), repeats(&endpoint)), (4, 0));
     assert!(endpoint.kept().iter().all(|batch| batch.events as usize == lines(batch)));
     stop(agent);

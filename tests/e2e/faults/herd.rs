@@ -19,13 +19,14 @@ const PERIODS: usize = 4;
 /// Tolerance for late requests on an idle host.
 const JITTER: Duration = Duration::from_millis(90);
 
-/// Returns the expected delay of this host after a period.
+/// Returns the delay after a period that is expected for this host.
 fn own_delay(host: &str) -> Duration {
     let spread: Jitter = serde_json::from_str("\"900ms\"").unwrap();
     spread.delay(host, Duration::from_secs(1))
 }
 
-/// Returns the address of a host's source. `start_ready` connects to the first one.
+/// Returns the file name of a host's socket. The first host has the name for which `start_ready`
+/// waits.
 fn socket(host: &str) -> String {
     if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.sock") }
 }
@@ -53,7 +54,8 @@ fn config(server: &HttpServer) -> String {
 fn delay(seen: &ReceivedRequest) -> Option<Duration> {
     let event: Value = serde_json::from_str(seen.text().lines().next()?).unwrap();
     let end = event["timestamp"].as_str()?;
-    // A pause between the two readings makes the arrival later, not earlier.
+    // If the thread pauses between the two readings of the clock, the request appears to arrive
+    // later, not earlier.
     let ago = seen.at.elapsed();
     let came = SystemTime::now() - ago;
     let seconds: u64 = end[17..19].parse().unwrap();

@@ -23,7 +23,8 @@ fn config(endpoint: &Endpoint, more: &str) -> String {
     logs(&format!("type: http, uri: '{uri}', batch: {{ bytes: 8KiB, timeout: 10ms }}, {more}"))
 }
 
-/// Runs an agent until each of its lines is acknowledged; the endpoint then has all lines.
+/// Runs an agent until each of its lines is acknowledged, and checks that the endpoint has all
+/// lines.
 fn run(endpoint: &Endpoint, more: &str) -> (TempDir, Agent) {
     let dir = folder();
     append(dir.path(), 0, LINES);
@@ -69,7 +70,8 @@ fn retry_after_of_an_endpoint_is_honored() {
     let pause = seen[1].at - seen[0].at;
     assert!(pause >= Duration::from_millis(990), "{pause:?} after one second was asked for");
     let due = httpdate::parse_http_date(&date).unwrap();
-    // A pause between the two readings makes the arrival later, not earlier.
+    // If the thread pauses between the two readings of the clock, the request appears to arrive
+    // later, not earlier.
     let ago = seen[2].at.elapsed();
     let third = SystemTime::now() - ago;
     assert!(

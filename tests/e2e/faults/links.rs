@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Number of lines per file, several times what the kernel buffers hold.
+/// Number of lines per file. It is several times what the kernel buffers can hold.
 const LINES: usize = 4_000;
 
 /// Requested receive buffer in bytes; the kernel doubles the number and fills the buffer slightly
@@ -23,7 +23,8 @@ const HELD_MAX: usize = 4 * BUFFER;
 /// Treatment of the first connection; the endpoint reads all other connections to the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// Reads this many bytes, then resets the connection while more bytes wait in the kernel.
+    /// Reads about this many bytes, then resets the connection while more bytes are waiting in the
+    /// kernel.
     ResetAfter(usize),
     /// Reads nothing until released.
     Hold,
@@ -31,7 +32,7 @@ enum First {
     Slowly(usize),
 }
 
-/// An endpoint with the data that it received on each connection.
+/// An endpoint, and the data that it received on each connection.
 struct Lines {
     port: u16,
     texts: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -100,8 +101,8 @@ fn config(port: u16, timeout: &str) -> String {
     logs(&format!("type: tcp, address: '127.0.0.1:{port}', timeout: {timeout}"))
 }
 
-/// Returns the line numbers of a file in a text as a half-open range, and asserts that it has no
-/// gaps. Without such lines, both bounds are `go_on`.
+/// Returns the numbers of a file's lines in a text as a half-open range, and asserts that the range
+/// has no gaps. If there are no such lines, both bounds are `go_on`.
 fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
     let begin = format!("{file:02} ");
     let mut of_file = text.lines().filter(|line| line.starts_with(&begin)).peekable();
@@ -129,7 +130,8 @@ fn a_stuck_endpoint_is_abandoned_and_the_next_gets_every_line() {
     let has_rest = || (0..FILES).all(|file| range(&endpoint.text(1), file, 0).1 == LINES);
     wait_until("the rest", PATIENCE, has_rest);
     wait_until("what the first connection has", PATIENCE, || {
-        // Lines settled over the first connection were complete in the endpoint's kernel.
+        // Lines that were settled over the first connection had arrived completely in the
+        // endpoint's kernel.
         (0..FILES)
             .all(|file| range(&endpoint.text(0), file, 0).1 >= range(&endpoint.text(1), file, 0).0)
     });

@@ -33,7 +33,7 @@ pub fn decode(bodies: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns a point for each series.
+/// Returns a counter and a distribution with this value for each series.
 pub fn wave(value: usize) -> impl Iterator<Item = String> {
     (0..SERIES).flat_map(move |series| {
         [format!("orders:{value}|c|#shop:s{series}"), format!("login:{value}|d|#shop:s{series}")]
@@ -57,8 +57,8 @@ fn sums(events: &[Value]) -> (f64, f64) {
     (counters, values)
 }
 
-/// Runs an agent, sends waves of points to it, one per period, and waits until `bytes` contain
-/// their sum.
+/// Runs an agent, sends waves of points to it, one wave per period, and waits until `bytes` contain
+/// the sum of the waves.
 fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent) {
     let dir = folder();
     let config = points(sink).replace("period: 1s", "period: 1s, distributions: sketch");

@@ -85,7 +85,7 @@ fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
         assert!(begun.elapsed() < PATIENCE, "{:?} of {events} events\n{}", counts(), agent.log());
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Gives double counts time to appear.
+    // Leave time for events that are counted twice to appear.
     std::thread::sleep(Duration::from_millis(50));
     counts()
 }

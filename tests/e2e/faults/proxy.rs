@@ -35,7 +35,8 @@ fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
     ]
 }
 
-/// Applies each fault while `produce` generates events; `settled` waits until they are sent.
+/// Applies each fault while `produce` generates events, and finally closes the proxy for a while.
+/// `settled` waits until the events are sent.
 fn suffer(agent: &Agent, proxy: &Proxy, produce: impl Fn(usize), settled: impl Fn(usize)) {
     let errors = || counted(agent, "errors", "");
     for (turn, (fault, stream, attributes, breaks)) in faults().into_iter().enumerate() {

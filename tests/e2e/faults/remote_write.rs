@@ -50,7 +50,7 @@ pub fn wait_sum(test: &str, sum: usize) {
     wait_until(&query, PATIENCE, || Prometheus::shared().query(&query).len() == SERIES);
 }
 
-/// Sends points, and waits until Prometheus has the sum `sum`.
+/// Sends points, and waits until the sum of each series in Prometheus is `sum`.
 pub fn add(dir: &Path, test: &str, value: usize, sum: usize) {
     send_points(dir, value);
     wait_sum(test, sum);
@@ -63,13 +63,13 @@ fn dropped(agent: &Agent) -> String {
     metrics.lines().filter(is_drop).collect::<Vec<_>>().join("\n")
 }
 
-/// Asserts that the agent counted every event that its source emitted, and that sums never
-/// decreased.
+/// Waits until the sink has sent every event that the source has emitted. Asserts that none was
+/// dropped, and that no sum in Prometheus has decreased.
 pub fn assert_exact(agent: &Agent, test: &str) {
     let source = "millstream_component_sent_events_total{component_id=\"points\"";
     let produced = || agent.metric(source).unwrap() as u64;
     let counts = || (counted(agent, "sent_events", ""), counted(agent, "dropped_events", ""));
-    // The source may emit between two readings.
+    // The source may emit events between the two readings.
     let begun = std::time::Instant::now();
     while counts() != (produced(), 0) {
         let (counts, produced) = (counts(), produced());

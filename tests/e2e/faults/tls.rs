@@ -79,8 +79,8 @@ fn introduced(authority: &Authority, other: &Authority) {
     stop(agent);
 }
 
-/// Tests an agent that trusts the wrong authority at first: it logs the fault and sends nothing
-/// until the file has the right authority.
+/// Waits until an agent that trusts the wrong authority has reported the fault, asserts that it has
+/// sent nothing, and then writes the right authority to the file.
 fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
     wait_until("the reason in the log", PATIENCE, || agent.log().contains("ca_file"));
     let ready = || agent.get("/ready").unwrap_or_default();

@@ -63,8 +63,8 @@ fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Rng, times: u
     }
 }
 
-/// Asserts that every line arrived. All records of an origin go to one partition, so their order in
-/// the topic is the order of arrival.
+/// Asserts that every line arrived. All records of a file go to one partition, so the order in the
+/// topic is the order of arrival.
 fn check(records: &[Record]) {
     let mut partitions: HashMap<String, i32> = HashMap::new();
     for record in records {

@@ -61,7 +61,7 @@ fn expected(is_wanted: impl Fn(usize) -> bool) -> BTreeSet<String> {
     (0..LINES).filter(|number| is_wanted(*number)).map(line).collect()
 }
 
-/// Checks that the broker has all lines that it accepts, and the file all others.
+/// Checks that the broker has all lines that it accepts, and that the file has all other lines.
 fn check(kafka: &Kafka, topic: &str, folder: &Path) {
     let records = kafka.read(topic);
     let accepted = by_id(texts(&records).into_iter());
@@ -100,7 +100,7 @@ fn refused_records_arrive_once_by_id_over_kills() {
 fn a_stalled_sink_of_dead_letters_delays_its_sink_and_loses_nothing() {
     let (folder, kafka) = (folder(), Kafka::shared());
     kafka.create_topic_with("stalled-letters", 1, &[("max.message.bytes", "4000")]);
-    // The sink cannot create a file below a file.
+    // The sink cannot create its file, because a folder on its path is a file.
     std::fs::write(folder.path().join("way"), "").unwrap();
     let config = config(kafka, "stalled-letters").replace("DIR/dead.json", "DIR/way/dead.json");
     write(folder.path(), "a.log", (0..LINES).map(line));

@@ -26,7 +26,7 @@ fn guarded() -> Kafka {
     })
 }
 
-/// Runs all cases with one broker, as its start takes longer than each case.
+/// Runs all cases with one broker, because its start takes longer than each case.
 #[test]
 fn tls_logins_and_acls() {
     let kafka = guarded();
@@ -71,7 +71,7 @@ fn a_certificate_of_the_agent_delivers(kafka: &Kafka) {
         files.client_cert.display(),
         files.client_key.display()
     );
-    // The certificate authenticates the agent; authorization is separate.
+    // The certificate only authenticates the agent; it must also be authorized.
     kafka.tool(
         "org.apache.kafka.tools.AclCommand",
         &["--add", "--allow-principal", "User:*", "--operation", "All", "--topic", "mutual"],
@@ -124,7 +124,8 @@ fn a_login_that_expires_is_waited_for(kafka: &Kafka) {
         kafka.tool("kafka.admin.ConfigCommand", &[&user, change].concat());
     };
     login(&["--delete-config", "SCRAM-SHA-256"]);
-    // Records sent before the broker requires reauthentication are still accepted.
+    // Records that are sent before the broker requires reauthentication are still accepted, so
+    // wait.
     std::thread::sleep(Duration::from_secs(4));
     let file = dir.path().join("in/a.log");
     let more_lines: String = numbered(700).skip(500).map(|line| line + "\n").collect();

@@ -37,8 +37,8 @@ fn members_that_come_stop_and_are_killed_lose_nothing_and_repeat_under_the_same_
     second.kill();
     let third = start(&three);
     wait_until("the third reads", PATIENCE, || count(three.path()) > 0);
-    // The third agent stops for longer than its session. Its partitions go to the first agent, and
-    // the third learns of the loss too late.
+    // The third agent is stopped for longer than its session timeout. Its partitions go to the
+    // first agent, and the third agent learns of the loss too late.
     third.send(Signal::STOP);
     std::thread::sleep(Duration::from_millis(1600));
     third.send(Signal::CONT);
@@ -51,8 +51,8 @@ fn members_that_come_stop_and_are_killed_lose_nothing_and_repeat_under_the_same_
     assert_all(kafka, "shared", &all(&folders));
 }
 
-/// Session options for a busy host, where a heartbeat is late by seconds and a member that loses
-/// its session repeats records.
+/// Session options for a busy host, where a heartbeat can be late by seconds: a member whose
+/// session expires would repeat records.
 const MEMBER: &str = "options: { session.timeout.ms: 10000, heartbeat.interval.ms: 500 },";
 
 #[test]

@@ -47,7 +47,7 @@ fn guarded() -> Kafka {
     })
 }
 
-/// Runs all cases with one broker, as its start takes longer than each case.
+/// Runs all cases with one broker, because its start takes longer than each case.
 #[test]
 fn every_login_reads_and_a_wrong_one_is_said() {
     let (kafka, tokens) = (guarded(), folder());

@@ -76,7 +76,7 @@ fn a_sink_that_stalls_makes_its_partitions_wait_and_the_agent_stays_in_the_group
     let (dir, kafka, endpoint) = (folder(), broker(), Endpoint::start());
     kafka.create_topic("stalled", 2);
     kafka.write("stalled", numbered(0..100_000, 2));
-    // The limits are for a busy host, where a heartbeat and a poll are late by seconds.
+    // The limits allow for a busy host, where a heartbeat or a poll can be late by seconds.
     let more = "options: { session.timeout.ms: 6000, heartbeat.interval.ms: 500, max.poll.interval.ms: 7000 },";
     let config = config("stalled", "stalled", more, &endpoint);
     let mut agent = Agent::start(dir.path(), &config, &[]);
@@ -101,7 +101,7 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     let (dir, other) = (folder(), folder());
     kafka.create_topic("ahead", 2);
     kafka.write("ahead", numbered(0..1000, 2));
-    // A late heartbeat must not end the session, because a member that loses its session repeats
+    // A late heartbeat must not end the session, because a member whose session expires repeats
     // records.
     let more = "options: { session.timeout.ms: 6000, heartbeat.interval.ms: 500 },";
     let config = config("ahead", "ahead", more, &endpoint);
@@ -110,12 +110,13 @@ fn a_sink_that_is_ahead_sees_nothing_again_on_its_agent_and_everything_on_anothe
     wait_until_committed(&agent);
     agent.kill();
     endpoint.open();
-    // Runs another agent, whose file is still empty.
+    // Run another agent, whose file is still empty.
     run(other.path(), &config);
     assert_eq!(assert_all(kafka, "ahead", &events(&other.path().join("out.json"))), 0);
     assert_eq!(assert_all(kafka, "ahead", &endpoint.events()), 0);
     assert_eq!(kafka.committed("ahead", "ahead").into_values().collect::<Vec<_>>(), [500; 2]);
-    // Runs the first agent's folder with a group whose offset has not moved.
+    // A new agent and a group whose offset has not moved: only the agent's checkpoints prevent
+    // repeats in the file.
     let group = "ahead-again";
     let (dir, endpoint) = (folder(), Endpoint::start());
     let config = self::config("ahead", group, more, &endpoint);

@@ -32,7 +32,7 @@ fn reading_starts_at_the_end_a_time_or_an_offset() {
     let config =
         config(kafka, "starts", "at-end", "read_from: end, options: { session.timeout.ms: 6000 },");
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // The agent commits the position before there is a record.
+    // The agent commits the position although no record has arrived yet.
     wait_until("the position", PATIENCE, || {
         kafka.committed("at-end", "starts").get(&0) == Some(&100)
     });
@@ -55,7 +55,8 @@ fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     wait_until("the first topic", PATIENCE, || texts(dir.path()).len() == 100);
     kafka.delete_topic("again");
     kafka.create_topic("again", 1);
-    // The new topic has more records than the old one, so that the old offset exists in it.
+    // The new topic has more records than the old one, so that the old offset also exists in the
+    // new topic.
     kafka.write("again", (100..400).map(of));
     let distinct = || texts(dir.path()).into_iter().collect::<std::collections::BTreeSet<_>>();
     wait_until("the second topic", PATIENCE, || distinct().len() == 400);

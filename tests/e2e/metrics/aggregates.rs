@@ -45,7 +45,8 @@ fn draw(kinds: &[&'static str], sender: u64, random: &mut Rng) -> Point {
     let series = random.u64(..5);
     let mut tags =
         vec![("env".into(), "prod".into()), ("shard".into(), random.u64(..3).to_string())];
-    // Only one sender sends a metric that keeps the last value.
+    // A series that keeps the last value has only one sender, because the order of several senders
+    // is not known.
     if ["g", "store"].contains(&kind) {
         tags.push(("sender".into(), sender.to_string()));
     }
@@ -76,7 +77,7 @@ enum Expected {
 
 type Outcome = BTreeMap<(String, String), Expected>;
 
-/// All points of a series, in the order of one sender.
+/// The totals of all points of a series.
 #[derive(Default)]
 struct Series {
     sum: f64,
@@ -171,7 +172,7 @@ fn percentiles(rank: impl Fn(f64) -> Expected) -> [(&'static str, Expected); 6] 
     .map(|(suffix, part)| (suffix, rank(part)))
 }
 
-/// Returns the bounds within 1% of the values at the rank and its neighbors, because definitions
+/// Returns the bounds within 1% of the values at the rank and at its neighbors, because definitions
 /// of the rank differ by one.
 fn quantile(sorted: &[f64], part: f64) -> Expected {
     let rank = part * (sorted.len() - 1) as f64;
@@ -231,7 +232,7 @@ fn send_drawn(
     expect(&points)
 }
 
-/// Encodes points as lines; successive points of the same series become one line with several
+/// Encodes points as lines. Successive points of the same series become one line with several
 /// values.
 fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
     let mut text = String::new();
@@ -395,7 +396,7 @@ fn sums_are_conserved_across_periods() {
         sent.iter().map(|[_, _, counters, _]| counters).sum::<f64>()
     );
     assert_eq!(number(events.of("millstream.generated.last", "").last().unwrap()), 60_000.0);
-    // Every tenth series is a timer, and the points go through the series in turn.
+    // Every tenth series is a timer, and the generator sends to all series in turn.
     assert_eq!(sum("shop.timer.", ".count"), 18_000.0);
     let ends: BTreeSet<&str> =
         events.0.iter().filter_map(|event| event["timestamp"].as_str()).collect();

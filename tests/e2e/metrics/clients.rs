@@ -73,7 +73,7 @@ fn check_table(events: &Events, lang: &str) {
     ] {
         assert_near(name, events.one(name, &tags(others)), expected, 1e-12);
     }
-    // The nearest values are 1% away, and the result may be as far away.
+    // The nearest values are 1% away, and the result may differ from them by another 1%.
     assert_near("median", events.one("client.wait.median", &tags("route:/a")), 50.5, 0.02);
     assert_near("95th", events.one("client.wait.95percentile", &tags("route:/a")), 95.0, 0.02);
     assert_near("99th", events.one("client.spread.99percentile", &tags("")), 198.0, 0.02);

@@ -57,7 +57,7 @@ fn send_for(path: &Path, time: Duration, before: usize) -> usize {
     sent
 }
 
-/// Waits for a time near the start of a period, before its middle.
+/// Waits until a period has begun, but has not reached its middle.
 fn wait_for_mid_period() {
     let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     wait_until("a period has begun", PATIENCE, || {
@@ -100,8 +100,8 @@ impl Period {
     }
 }
 
-/// Checks the order of the periods: first the periods before the step forward, then the periods an
-/// hour later, then the periods on the original time.
+/// Checks the periods: their order (before the step forward, an hour later, back on the original
+/// time), their boundaries, their number and their total length.
 fn check(periods: &[Period], lasted: f64) {
     let is_later = |period: &Period| period.after(&periods[0]) > HOUR as f64 / 2.0;
     let phases: Vec<&[Period]> = periods.chunk_by(|a, b| is_later(a) == is_later(b)).collect();
@@ -147,8 +147,8 @@ fn setting_the_clock_forward_and_back_loses_nothing() {
         if seconds == HOUR {
             wait_for_mid_period();
             send_level(&path, 1);
-            // Waits for this point because the threads of two receivers may read points in a
-            // different order than they were sent.
+            // Wait for this point, because two receivers have separate threads, which may read
+            // points in a different order from the order of sending.
             let taken = 3.0 * sent as f64 + 1.0;
             wait_until("the first level is taken", PATIENCE, || {
                 counted(&agent, "received_events", "") == taken
@@ -163,14 +163,14 @@ fn setting_the_clock_forward_and_back_loses_nothing() {
     let events = Events::read(dir.path());
     assert_eq!(events.sum("steps", ""), sent as f64);
     assert_eq!(events.sum("took.count", ""), sent as f64);
-    // Each period contains the points that arrived in it, and the last value is the value that
+    // Each period contains the points that arrived in it, and its last value is the value that
     // arrived last, regardless of the clock.
     let mut steps = 0.0;
     for (level, of_period) in events.of("level", "").into_iter().zip(events.of("steps", "")) {
         steps += number(of_period);
         assert_eq!(number(level), steps, "{level} {of_period}");
     }
-    // The later value arrived at the other receiver, whose clock was an hour earlier by then.
+    // The later value arrived at the other receiver, after the clock had been set back by an hour.
     assert_eq!(events.of("crossed", "").last().map(|level| number(level)), Some(2.0));
     let periods: Vec<Period> = events.of("level", "").into_iter().map(Period::of).collect();
     println!("{periods:?}");

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 const ID: &str = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
 
-/// Program that joins the group in its first argument, sends datagrams and a stream, and lives
-/// until its input ends, because the group of an exited process is unknown.
+/// Program that joins the group in its first argument and sends datagrams and a stream. It lives
+/// until its input ends, because the group of a process that has exited is unknown.
 const SENDER: &str = "
 import os, socket, struct, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
@@ -66,7 +66,7 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        // A group becomes removable shortly after its last process was reaped.
+        // A group can be removed only shortly after its last process has been reaped.
         for group in self.made.iter().rev() {
             let removed = (0..100).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(5));

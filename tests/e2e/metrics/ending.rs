@@ -63,7 +63,7 @@ fn reloads_with_a_changed_source_lose_no_datagram() {
             let report = generator.wait_with_output().unwrap();
             assert!(report.status.success(), "{report:?}");
             reports.push(String::from_utf8(report.stdout).unwrap());
-            // On a busy host one generator ends before many reloads.
+            // On a busy host, a generator may end before there were enough reloads.
             if n > 5 {
                 break;
             }
@@ -165,13 +165,14 @@ fn a_stop_reads_data_waiting_in_a_stream() {
         let log = agent.log();
         Some(log.split_once("listening on tcp://")?.1.split_once(char::is_whitespace)?.0.to_owned())
     };
-    // The log line may appear after the agent is ready.
+    // The log line may appear only after the agent is ready.
     wait_until("the address is known", PATIENCE, || address().is_some());
     let address = address().unwrap();
     agent.send(rustix::process::Signal::STOP);
     let mut stream = std::net::TcpStream::connect(&address).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
-    // Data in the sender's buffer arrives after the agent has checked its receive buffer.
+    // Data in the sender's buffer may arrive after the agent has checked its receive buffer, so
+    // keep the sender's buffer small.
     rustix::net::sockopt::set_socket_send_buffer_size(&stream, SENDER_BYTES).unwrap();
     let lines = b"held:1|c\n".repeat(10_000);
     let mut sent = 0;

@@ -67,8 +67,8 @@ fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     send_all(&dir.path().join("points.sock"), &before);
     let mut due: BTreeMap<&str, f64> = BTreeMap::new();
     bad.iter().for_each(|(_, reason)| *due.entry(reason).or_default() += 1.0);
-    // The agent counts points that the store rejects at the end of a period, so only the last log
-    // lines contain all counts.
+    // The points that the store rejects are counted only at the end of a period, so only the last
+    // log lines contain all counts.
     let ended = end(&mut agent, &due);
     let faults: Vec<String> = due
         .iter()
@@ -153,7 +153,7 @@ fn send_noise(seed: u64) {
         messages.extend(
             (0..500).map(|_| (0..random.u64(..400)).map(|_| random.u64(..) as u8).collect()),
         );
-        // Mutated valid messages get further into the parser.
+        // Valid messages with a flipped bit get further into the parser than random bytes.
         messages.extend((0..500).map(|_| {
             let mut message = [good, b"\n", good].concat();
             let at = random.u64(..message.len() as u64) as usize;
@@ -189,12 +189,12 @@ fn a_hostile_connection_does_not_delay_the_others() {
     let mut agent = start(dir.path(), &format!("type: dogstatsd, {listen}, {ONE_PERIOD}"));
     let unix = || UnixStream::connect(dir.path().join("points.sock")).unwrap();
     let connect = || TcpStream::connect(tcp.trim_start_matches("tcp://")).unwrap();
-    // One connection is silent, one stops within a message, one announces a message that is too
+    // One connection is silent, one stops within a message, and one announces a message that is too
     // large.
     let (silent, mut half, mut large, mut endless) = (unix(), unix(), unix(), connect());
     half.write_all(b"\x10\x00\x00\x00go").unwrap();
     large.write_all(b"\xff\xff\xff\xffgood:1|c").unwrap();
-    // The source skips a line without an end up to the next newline.
+    // The source skips an overlong line up to the next newline.
     endless.write_all(&[b'x'; 100_000]).unwrap();
     for _ in 0..100 {
         framed(&mut unix(), GOOD_LINE);
@@ -202,7 +202,7 @@ fn a_hostile_connection_does_not_delay_the_others() {
     }
     wait_for_good(&agent, 200.0);
     endless.write_all(b"\ngood:1|c\ngood:1|c").unwrap();
-    // Data after the last newline counts when the connection ends.
+    // Data after the last newline counts as a line when the connection ends.
     endless.shutdown(Shutdown::Write).unwrap();
     wait_for_good(&agent, 202.0);
     drop((silent, half));

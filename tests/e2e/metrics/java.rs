@@ -10,17 +10,17 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// Maximum nanoseconds of a call: far more than a call takes on the busiest host, and far less than
-/// a wait for an agent that is down.
+/// Maximum duration of a call in nanoseconds. It is far more than a call takes on the busiest host,
+/// and far less than a wait for an agent that is down.
 const CALL_NS_MAX: f64 = 10e9;
 
-/// Number of counters, timers and stores in a round; their points fit into the client's buffer.
+/// Number of counters, timers and stores in a round. Their points fit into the client's buffer.
 const ROUND: u64 = 400;
 
 /// Number of rounds before the agent stops.
 const ROUNDS: u64 = 10;
 
-/// Number of points recorded while the agent is down, far more than the buffer holds.
+/// Number of points that are recorded while the agent is down, far more than the buffer holds.
 const AWAY: u64 = 50_000;
 
 /// A Java program that records on command (see `EndToEnd.java`). Killed when dropped.
@@ -160,7 +160,7 @@ impl Lives {
         self.flush();
         self.program.record(ROUND);
         self.flush();
-        // A datagram without a receiver counts as sent at first.
+        // A datagram without a receiver is first counted as sent.
         let lost = self.program.stat("droppedLost");
         wait_for_sent(&mut self.program, &agent, sent);
         let dropped = self.program.stat("droppedFull") + lost;

@@ -26,7 +26,7 @@ fn kernel_drops_are_counted_exactly() {
     });
     let lost = dropped();
     assert!(lost > 0.0 && received() > 0.0, "{lost} lost, {} received", received());
-    // No datagram is counted twice.
+    // The drops are not counted a second time.
     send(10);
     wait_until("the next ones", PATIENCE, || received() + dropped() == DATAGRAMS as f64 + 10.0);
     std::thread::sleep(std::time::Duration::from_millis(2500));

@@ -38,7 +38,7 @@ fn lines(path: &Path) -> usize {
 /// Runs the operator with a fault. Every event arrives; the bad events are unchanged and noted as
 /// `note`.
 fn bad_events_pass_unchanged(fault: &str, note: &str, cause: &str) {
-    // Only a call that never ends has a short timeout, because other calls may take seconds on a
+    // Only a call that never ends has a short timeout. With it, other calls could time out on a
     // busy host.
     let event = if note == "timeout" { "5s" } else { "60s" };
     let timeouts = format!("timeouts: {{ event: {event}, batch: 60s }}");
@@ -119,8 +119,8 @@ fn rejected_events_carry_the_exception() {
     });
 }
 
-/// A loop that cannot be interrupted keeps two threads. Afterwards the operator gets no more calls.
-/// `processes.rs` tests such a loop in a separate process, which ends.
+/// Two calls with a loop that cannot be interrupted occupy two threads. After that, the operator
+/// gets no more calls. `processes.rs` tests such a loop in a separate process, which is ended.
 #[test]
 fn an_operator_that_hangs_stops_and_the_agent_continues() {
     each_jdk_inside(|home| {
@@ -130,7 +130,7 @@ fn an_operator_that_hangs_stops_and_the_agent_continues() {
         let mut agent = Agent::start(dir.path(), &config(home, &transform), &[]);
         let (out, beside) = (dir.path().join("out.json"), dir.path().join("beside.txt"));
         wait_until("the sink beside has everything", PATIENCE, || lines(&beside) == 2 * LINES + 2);
-        // Causes more calls that hang.
+        // Cause more calls that hang.
         for number in 0..8 {
             fs::write(dir.path().join(format!("in/{number}.log")), "bad three\n").unwrap();
             std::thread::sleep(Duration::from_millis(300));

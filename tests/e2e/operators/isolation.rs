@@ -98,8 +98,8 @@ fn measure(dir: &Path, sinks: &[&str], written: &AtomicUsize) -> Vec<Vec<Sample>
     samples
 }
 
-/// Checks the lines that have arrived at the end of the measurement, and the median of the rates
-/// over all spans, which a short stall of the host does not change.
+/// Checks that enough lines have arrived by the end of the measurement, and that the median of the
+/// rates over all spans is high enough. A short stall of the host does not change the median.
 fn assert_keeps_its_rate(samples: &[Sample]) {
     let rate = |span: &[Sample]| {
         let (first, last) = (span[0], span[RATE_INTERVALS]);
@@ -158,7 +158,8 @@ fn pipelines_beside_an_operator_that_hangs_keep_their_rate() {
 
 #[test]
 fn pipelines_beside_an_operator_that_uses_up_the_memory_keep_their_rate() {
-    // The other operator is not checked: it shares the heap, and waits for its collections.
+    // The other operator is not checked, because it shares the heap and waits for its garbage
+    // collections.
     others_keep_their_rate("allocation", &["plain.txt"], |agent, _| {
         agent.single("millstream_jvm_collections_total").unwrap_or_default()
     });

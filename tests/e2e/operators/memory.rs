@@ -83,7 +83,7 @@ fn a_heap_that_is_too_small_is_an_error_with_its_reason() {
         let dir = folder();
         let config = config(home, "", GROOVY);
         let run = |options: &str| run(dir.path(), &config, options);
-        // A JVM without enough memory ends its process.
+        // A JVM with too little memory ends its process: a separate process, or the agent.
         let code = if home.runs_in_child { 2 } else { 1 };
         assert_is_refused(&run("-Xms1m -Xmx1m"), code, &["Too small maximum heap"]);
         assert_is_refused(
@@ -103,8 +103,8 @@ fn a_heap_that_is_too_small_is_an_error_with_its_reason() {
 fn a_metaspace_that_is_too_small_is_an_error_with_its_reason() {
     each_jdk(|home| {
         let words = ["op: ", "raise -XX:MaxMetaspaceSize", "OutOfMemoryError: Metaspace"];
-        // The first size is too small for the JVM. With the second size, Java may throw an error of
-        // a class that it cannot link.
+        // The first size is too small for the JVM. With the second size, Java may instead report an
+        // error about a class that it cannot link.
         for (size, words) in [("1m", &words[..1]), ("4m", &words[..2]), ("12m", &words)] {
             let dir = folder();
             let config = config(home, &format!("'-XX:MaxMetaspaceSize={size}'"), GROOVY);

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Timeout for events that should happen soon, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A JDK with the place of the JVM. It dereferences to the home of the JDK.
+/// A JDK, and the place where the JVM runs. Dereferences to the home of the JDK.
 #[derive(Clone, Copy)]
 struct Java<'a> {
     home: &'a Path,
@@ -69,8 +69,8 @@ fn settings(home: &Path) -> String {
 const EVERYWHERE: TestSize = TestSize { gate: 0, long: 1 };
 
 /// Calls a test with the oldest JDK of this host in the agent's process, and with the newest one in
-/// a separate process; in the soak with every JDK at both places, as the tests of `crates/io/jvm`
-/// always do.
+/// a separate process. In the soak, calls it with every JDK at both places, as the tests of
+/// `crates/io/jvm` always do.
 fn each_jdk(test: impl Fn(Java<'_>)) {
     each_jdk_inside(&test);
     let all = homes();
@@ -81,7 +81,8 @@ fn each_jdk(test: impl Fn(Java<'_>)) {
     }
 }
 
-/// Calls a test with the oldest JDK of this host in the agent's process, in the soak with every JDK.
+/// Calls a test with the oldest JDK of this host in the agent's process; in the soak, with every
+/// JDK.
 fn each_jdk_inside(test: impl Fn(Java<'_>)) {
     built();
     let all = homes();

@@ -17,7 +17,8 @@ const LINES_PER_S: usize = 20_000;
 /// Interval between two writes.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Minimum share of the lines written [`DELAY`] ago that the other pipeline must have.
+/// Minimum share of the lines written at least [`DELAY`] ago that the other pipeline must have
+/// delivered.
 const LEAST: f64 = 0.95;
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -63,8 +64,8 @@ impl Load {
         agent
     }
 
-    /// Writes numbered lines into both files until `stops`; returns their number. Line `bad` of the
-    /// operator's file starts with `bad`.
+    /// Writes numbered lines into both files until `stops` is set; returns their number. In the
+    /// operator's file, the line with the number `bad` starts with `bad`.
     fn write(&self, stops: &AtomicBool, bad: Option<usize>) -> usize {
         let create = |name: &str| File::create(self.path(name)).unwrap();
         let (mut app, mut plain) = (create("in/app.log"), create("in/plain.log"));
@@ -169,7 +170,8 @@ fn a_process_that_is_killed_many_times_loses_and_repeats_nothing() {
     let out = load.path("out.json");
     let (mut agent, unseen) = load.run(None, |agent| {
         for number in 0..4 {
-            // A call that no process survives is taken for the cause, so each process completes one.
+            // A call during which several processes die is considered the cause, so complete a call
+            // in each process.
             let before = count(&out);
             wait_until("a call returns", PATIENCE, || count(&out) > before);
             kill_process(child(agent), Signal::KILL).unwrap();
@@ -245,8 +247,8 @@ impl Drop for Group {
     }
 }
 
-/// The kernel ends the process in a control group, which needs root; elsewhere the JVM ends its
-/// process.
+/// In a control group, which needs root, the kernel kills the process. Without one, the JVM ends
+/// its process itself.
 #[test]
 fn a_process_without_memory_is_ended_and_named() {
     let group = Group::new(400 << 20);
@@ -289,8 +291,8 @@ fn a_killed_agent_leaves_no_process_behind() {
     }
 }
 
-/// The operator cannot run because its control group is gone. Calls wait, but a reload that removes
-/// the operator succeeds, and so does a shutdown.
+/// The operator cannot run because its control group is gone. Its calls wait, but a reload can
+/// remove the operator, and a shutdown ends in time.
 #[test]
 fn a_process_that_cannot_start_keeps_its_lines_and_neither_reload_nor_stop() {
     let Some(group) = Group::new(400 << 20) else {

@@ -31,7 +31,7 @@ fn calls_are_recorded_with_their_outcome() {
             );
         let mut agent = Agent::start(dir.path(), &home.adapt(config), &[]);
         fs::create_dir(dir.path().join("in")).unwrap();
-        // The operator removes itself with the second line.
+        // The operator removes itself when it gets the second line.
         for (number, line) in ["good one", "bad", "good three"].iter().enumerate() {
             fs::write(dir.path().join(format!("in/{number}.log")), format!("{line}\n")).unwrap();
             let is_there = || documents(&dir.path().join("out.json")).len() > number;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Options that make the JVM look for unused classes often. By default it does so only after tens
-/// of megabytes of new classes, and keeps softly referenced classes of the last minute.
+/// of megabytes of new classes, and keeps softly referenced classes for about a minute.
 const OPTIONS: &str = "'-XX:MaxMetaspaceSize=64m', '-XX:MetaspaceSize=16m', \
     '-XX:MinMetaspaceFreeRatio=0', '-XX:MaxMetaspaceFreeRatio=1', '-XX:SoftRefLRUPolicyMSPerMB=0'";
 
@@ -49,7 +49,7 @@ fn write_lines(path: &Path, stops: &AtomicBool) -> usize {
     count
 }
 
-/// Checks that the file has each line once, in order, transformed by the rule that was current.
+/// Checks that the file has each line once and in order, and that the versions of the rule ascend.
 fn assert_has_all(path: &Path, count: usize) {
     let mut version = 0;
     let mut found = 0;
@@ -135,7 +135,7 @@ fn rules_that_change_under_load_lose_nothing_and_their_classes_are_unloaded() {
             };
             wait_until("every line arrives", PATIENCE, has_all);
             // Each script is a class. Without unloading, at least half as many classes as reloads
-            // would be added. The JDK loads a few more meanwhile.
+            // would be added. The JDK loads a few more in the meantime.
             let growth_max = 40.0 + reloads as f64 / 8.0;
             assert!(late.classes < early.classes + growth_max, "{early:?}, {late:?}");
             assert!(agent.stop().success(), "{}", agent.log());

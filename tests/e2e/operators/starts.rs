@@ -102,7 +102,7 @@ fn a_memory_limit_that_the_jvm_does_not_fit_into_is_refused() {
     }
 }
 
-/// Returns the processes that a process has started.
+/// Returns the ids of the child processes of a process.
 fn children(of: Pid) -> BTreeSet<i32> {
     let tasks = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())).into_iter().flatten();
     let lists = tasks.flatten().map(|task| fs::read_to_string(task.path().join("children")));
@@ -122,7 +122,7 @@ fn kill_processes(agent: &mut Agent, after: &[Duration]) {
         });
         std::thread::sleep(*pause);
         let next = next.unwrap();
-        // The agent may have ended the process by then.
+        // The agent may already have ended the process.
         let _ = kill_process(Pid::from_raw(next).unwrap(), Signal::KILL);
         killed.insert(next);
     }
@@ -144,7 +144,7 @@ fn processes_that_are_killed_while_the_agent_starts_are_started_again() {
         .replace("sources: { ", &format!("sources: {{ {ticks}, "))
         .replace("sinks: { ", &format!("sinks: {{ {more}, "));
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    // Some kills hit a process that is starting, others a process that is compiling.
+    // Some kills hit a process that is starting, others a process that is compiling a script.
     kill_processes(&mut agent, &[0, 100, 300, 500, 0, 700].map(Duration::from_millis));
     let count = |name: &str| {
         fs::read_to_string(dir.path().join(name)).map_or(0, |text| text.lines().count())

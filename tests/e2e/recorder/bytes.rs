@@ -25,7 +25,7 @@ struct CountingServer {
 struct Counts {
     received: AtomicU64,
     sent: AtomicU64,
-    /// Number of lines in bodies that were answered.
+    /// Number of lines in the bodies that were answered.
     lines: AtomicU64,
 }
 
@@ -80,8 +80,8 @@ fn sum(events: &[Value], kind: &str, field: &str, is_counted: impl Fn(&Value) ->
     of_kind.map(|event| event[field].as_u64().unwrap()).sum()
 }
 
-/// Maximum bytes of reads that are not data: the head of a file, which identifies it, or the bytes
-/// before the position.
+/// Maximum bytes of a read that is not for data: it reads the head of a file, which identifies the
+/// file, or the bytes before the position.
 const SHORT_READ_BYTES: u64 = 1024;
 
 /// Returns the bytes read from the log, written to the output, written to the endpoint, and read
@@ -102,7 +102,7 @@ fn sums(events: &[Value], log: &Path, output: &Path, port: u16) -> [u64; 4] {
     ]
 }
 
-/// Returns the events of a JFR file as a JDK prints them, in the form of the JSON lines.
+/// Returns the events of a JFR file as a JDK prints them, converted to the form of the JSON lines.
 fn printed(home: &Path, file: &Path) -> Vec<Value> {
     let mut jfr = Command::new(home.join("bin/jfr"));
     jfr.args(["-J-XX:TieredStopAtLevel=1", "print", "--json", "--events"]);
@@ -123,8 +123,8 @@ fn printed(home: &Path, file: &Path) -> Vec<Value> {
 fn sums_of_bytes_are_those_of_files_and_connections() {
     let dir = folder();
     let server = CountingServer::start();
-    // A block ends between two lines, so that no part of a line is reread. Both buffers have room
-    // for the whole file, because a blocked sink would read it later.
+    // Each block ends between two lines, so that no part of a line is reread. Both buffers have
+    // space for the whole file, because a blocked sink would read it later.
     let text: String = (0..LINES).map(|line| format!("line {line:026}\n")).collect();
     fs::create_dir(dir.path().join("in")).unwrap();
     fs::write(dir.path().join("in/a.log"), &text).unwrap();

@@ -58,7 +58,7 @@ fn changed_settings_take_effect_at_once() {
     let (table, found) = recorded(&["--disable", "all"]);
     assert_eq!(kinds(&found), [""; 0], "{found:?}");
     assert_eq!(table.matches("  no  ").count(), found.len() + 18, "{table}");
-    // On a busy host the agent may write nothing within a second, and the command may take longer.
+    // On a busy host, the agent may write nothing for a second, and the command may take longer.
     let (mut table, mut found, mut seconds) = (String::new(), Vec::new(), 0);
     wait_until("writes are recorded", LIMIT, || {
         let begun = Instant::now();
@@ -141,7 +141,7 @@ fn a_signal_ends_a_recording_in_order() {
     let found = recorded(dir.path(), &output);
     assert!(kinds(&found).contains(&"FileRead") && kinds(&found).contains(&"FileWrite"));
     let ends: Vec<i128> = found.iter().map(end_ns).collect();
-    // Start and duration are each rounded down.
+    // The start and the duration are both rounded down, so an end may appear too early.
     assert!(ends.windows(2).all(|pair| pair[0] <= pair[1] + 2), "sorted by their end");
     let summary = format!("x.jsonl: {} events in ", found.len());
     assert!(stderr(&output).starts_with(&summary), "{}", stderr(&output));

@@ -53,8 +53,8 @@ impl Log {
         PathBuf::from(format!("{}.{number}{ending}", self.path.display()))
     }
 
-    /// Shifts the compressed generations, renames the log, writes to it for a moment, and
-    /// compresses it.
+    /// Shifts the compressed generations, renames the log, continues to write to the renamed file
+    /// for a moment, and compresses it.
     fn rotate(&mut self) {
         let oldest = (1..).find(|number| !self.generation(*number, ".gz").exists()).unwrap();
         for number in (1..oldest).rev() {
@@ -76,8 +76,8 @@ impl Log {
         }
     }
 
-    /// Writes and rotates for `time`, with the first rotation after the agent knows all files;
-    /// returns the number of lines.
+    /// Writes and rotates for `time`; returns the number of lines. The first rotation takes place
+    /// only after the agent knows all files.
     fn run(mut self, time: Duration, are_known: &AtomicBool) -> usize {
         let begun = Instant::now();
         while begun.elapsed() < time {
@@ -107,8 +107,8 @@ fn line(name: u64, number: usize) -> String {
     format!("{}line {number:07} and some words behind it", file(name))
 }
 
-/// Starts the agent for the first time, and waits until it has delivered a line of every file,
-/// because the agent does not search for rotated names before.
+/// Starts the agent for the first time, and waits until it has delivered a line of every file.
+/// Before that, the agent does not search for the rotated names of a file.
 fn start(dir: &Path, config: &str) -> Agent {
     let agent = Agent::start(dir, config, &[]);
     let is_known = |name: u64| delivered(dir).keys().any(|line| line.starts_with(&file(name)));
@@ -118,8 +118,8 @@ fn start(dir: &Path, config: &str) -> Agent {
     agent
 }
 
-/// Kills the agent after a random time and restarts it after another, until the writers are
-/// finished.
+/// Kills the agent after a random time and restarts it after another random time, until the writers
+/// are finished.
 fn kill_while(
     mut agent: Agent,
     dir: &Path,
@@ -150,7 +150,7 @@ fn delivered(dir: &Path) -> HashMap<String, HashSet<String>> {
     delivered
 }
 
-/// Runs one case; the error describes the violations.
+/// Runs one case. The error describes the lost and repeated lines.
 fn play(include: &str, seed: u64) -> Result<(), String> {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -176,7 +176,7 @@ fn play(include: &str, seed: u64) -> Result<(), String> {
     judge(seed, &written, &delivered(dir.path()), &agent)
 }
 
-/// Waits until all lines are delivered, or until there was no delivery for a long time.
+/// Waits until all lines are delivered, or until nothing has been delivered for a long time.
 fn wait_for(dir: &Path, written: &[String]) {
     let size = || fs::metadata(dir.join("out.json")).map_or(0, |meta| meta.len());
     let (mut last, mut grown) = (size(), Instant::now());

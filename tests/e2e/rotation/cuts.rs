@@ -32,8 +32,8 @@ fn append(path: &Path, word: &str) {
     OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// Rewrites a file in the same inode. The agent has discovered the file while it was empty, has
-/// delivered it, and is killed before the next checkpoint.
+/// Rewrites a file in the same inode. The agent discovered the file while it was empty, delivered
+/// its lines, and was killed before the next checkpoint.
 fn replaced_after_a_kill(wait: Duration) {
     let dir = folder();
     let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
@@ -81,7 +81,7 @@ fn a_file_truncated_and_grown_past_its_old_offset_is_read_from_the_beginning() {
     append(&log, "old");
     let mut agent = start(dir.path(), &[]);
     wait_until("the old lines", LIMIT, || lines(&out).len() == LINES);
-    // The stopped agent is like an agent on a busy host, or with a full sink.
+    // A stopped process behaves like an agent on a busy host, or with a full sink.
     agent.send(Signal::STOP);
     cut(&log);
     append(&log, "new and longer");
@@ -106,8 +106,8 @@ fn a_file_truncated_and_grown_past_its_old_offset_is_read_from_the_beginning() {
     );
 }
 
-/// A writer that does not append continues at its old offset after a truncation, so that the file
-/// begins with a hole. The agent is killed while it skips the hole.
+/// A writer that does not append continues at its old offset after a truncation, so the file begins
+/// with a hole. The agent is killed while it skips the hole.
 #[test]
 fn lines_after_the_hole_of_a_truncation_arrive_whole_over_kills() {
     const OFFSET: u64 = 1 << 30;

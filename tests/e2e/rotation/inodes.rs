@@ -78,8 +78,8 @@ fn a_new_file_with_a_reused_inode_number_is_read_from_its_beginning() {
     fs::write(&log, "").unwrap();
     let (inode, mut number) = (fs::metadata(&log).unwrap().ino(), 0);
     for round in 0..ROUNDS {
-        // The new content is longer or shorter than the previous content, on both sides of the
-        // 1,024 bytes that are hashed.
+        // The new content is longer or shorter than the previous content; both may be above or
+        // below the 1,024 bytes that are hashed.
         let lines = [3, 200, 10, 100, 1][round % 5];
         let text: String = (number..number + lines).map(|number| line(number) + "\n").collect();
         recreate(&log, inode);

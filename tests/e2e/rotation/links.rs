@@ -1,4 +1,4 @@
-//! Tests links whose targets rotate, which Kubernetes makes for the logs of containers.
+//! Tests links whose targets rotate. Kubernetes creates such links for the logs of containers.
 
 use super::{PATIENCE, assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder, lines, wait_until};

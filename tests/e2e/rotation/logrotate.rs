@@ -17,8 +17,8 @@ const ROTATIONS: usize = 8;
 /// Number of the rotation during which the agent is down.
 const AWAY_AT: usize = 4;
 
-/// An application that writes a hundred times a second, and reopens its log by name before each
-/// write. It holds the lock while it writes.
+/// An application that writes a hundred times a second. Before each write, it reopens its log if
+/// the name leads to another file. It holds the lock while it writes.
 struct Writer {
     lock: Arc<Mutex<()>>,
     done: Arc<AtomicBool>,
@@ -74,9 +74,9 @@ fn rotate(dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until the agent has delivered the first line of the log. With only the name, the agent
-/// cannot find a file that appeared and was compressed before the agent got CPU time, or that was
-/// renamed while the agent was down.
+/// Waits until the agent has delivered the first line of the log. From the name alone, the agent
+/// cannot find a file that was created and compressed before the agent got CPU time, or a file that
+/// was renamed while the agent was down.
 fn wait_until_seen(dir: &Path) {
     let begun = Instant::now();
     let is_seen = || {
@@ -91,7 +91,8 @@ fn wait_until_seen(dir: &Path) {
     }
 }
 
-/// Waits until the agent has delivered the last line of a log that is not written to meanwhile.
+/// Waits until the agent has delivered the last line of a log. The log must not be written to at
+/// the same time.
 fn wait_until_read(dir: &Path) {
     let log = fs::read_to_string(dir.join("in/app.log")).unwrap();
     let Some(last) = log.lines().last() else { return };
@@ -100,7 +101,7 @@ fn wait_until_read(dir: &Path) {
     });
 }
 
-/// Care that the test takes of the agent.
+/// How gently the test treats the agent.
 #[derive(PartialEq, Eq)]
 enum Care {
     /// Rotates immediately, and kills the agent before one rotation.
@@ -125,13 +126,13 @@ fn run(include: &str, options: &str, care: Care) {
     let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
-        // The agent follows a rename, but not of the first file, or of a compressed one, if it was
-        // gone before the agent saw it.
+        // The agent finds a file that was renamed before the agent saw it, but not the first file,
+        // a compressed file, or a file that was renamed while the agent was down.
         let is_needed = turn == 0 || turn == AWAY_AT || options.contains("compress");
         if include == LIVE && care == Care::None && is_needed {
             wait_until_seen(dir.path());
         }
-        // Pauses the writer, because every reader loses lines that are written between the copy and
+        // Pause the writer, because every reader loses lines that are written between the copy and
         // the truncation.
         let pause = copies.then(|| writer.pause());
         if care == Care::Read {
@@ -215,7 +216,7 @@ fn copytruncate_and_compress_the_time_after_with_copies_matched() {
     run(ALL, "copytruncate\n  compress\n  delaycompress", Care::None);
 }
 
-/// A file is rotated twice before the agent sees it; then a new file stays.
+/// A file is rotated twice before the agent sees it; then a new file stays in place.
 #[test]
 fn files_created_and_renamed_while_the_agent_is_stopped() {
     let dir = folder();

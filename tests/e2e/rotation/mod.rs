@@ -36,7 +36,8 @@ fn finish(dir: &Path, config: &str) {
     assert_eq!(status.code(), Some(0), "{}", agent.log());
 }
 
-/// Asserts that deduplication by id leaves every line up to `count` once, and no other lines.
+/// Asserts that, after deduplication by id, every line up to `count` is left once, and no other
+/// lines are left.
 fn assert_every_line_once(dir: &Path, count: usize) {
     let events = crate::support::lines(&dir.join("out.json"));
     let (mut ids, mut places) = (HashSet::new(), HashMap::<String, Vec<String>>::new());
@@ -51,7 +52,7 @@ fn assert_every_line_once(dir: &Path, count: usize) {
         (0..count).filter(|number| !places.contains_key(&line(*number))).collect();
     let repeated: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
     let torn = places.keys().filter(|text| !is_line(text, count)).take(3);
-    // Cuts the texts, because compressed bytes would fill pages of output.
+    // Shorten the texts, because compressed bytes would fill pages of output.
     let torn: Vec<String> = torn.map(|text| text.chars().take(40).collect()).collect();
     assert!(
         lost.is_empty() && repeated.is_empty() && torn.is_empty(),

@@ -23,8 +23,8 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// Program that names each file after the time, 100 ms after the previous one; the handler itself
-/// has a resolution of one second.
+/// Program that rotates every 100 ms and names each file after the time. The handler alone has a
+/// resolution of one second.
 const PYTHON_BY_TIME: &str = r#"
 import logging.handlers, sys, time
 path, count = sys.argv[1], int(sys.argv[2])
@@ -44,8 +44,8 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// Configuration that starts a file with the time in its name every 100 ms, combined with a
-/// numbered sequence by size.
+/// Configuration that starts a file with the time in its name every 100 ms. Files that reach the
+/// maximum size before that are numbered.
 const LOG4J: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <Configuration status="warn">
   <Appenders>

@@ -26,8 +26,8 @@ sinks:
   out: { type: file, inputs: [counts], path: DIR/out.json, sync: 100ms }
 ";
 
-/// Returns a task that counts all lines and sums their numbers, so that its results show which
-/// lines it took.
+/// Returns a task that counts all lines and sums their numbers. Its results show which lines it has
+/// processed.
 fn task(name: &str, suffix: &str, more: &str) -> String {
     format!(
         "{{ name: {name}, fields: {FIELDS}, emit: {{ n{suffix}: count(), sum{suffix}: sum(number) }}, {more} }}"
@@ -115,8 +115,8 @@ fn change_all(setting: &Setting<'_>) {
     setting.change("the removed file is not used", By::Watch, || {
         fs::remove_file(setting.folder.join("tasks/removed.yaml")).unwrap();
     });
-    // Two files have a task with the same name: the other tasks in the previous version of the
-    // second file stay in use.
+    // Now two files have a task with the same name. The task in the first file is used; the other
+    // tasks of the second file stay in use in their previous version.
     setting.change("the first file with the name is used", By::Signal, || {
         setting.put("again.yaml", &[task("steady", "", ARRIVAL), task("added_too", "", ARRIVAL)]);
     });
@@ -146,7 +146,7 @@ fn assert_refused(folder: &Path, log: &str) {
     }
 }
 
-/// Returns the results of tasks that took all lines from `from` to `until`.
+/// Returns the results of tasks that processed the lines from `from` to `until`.
 fn counted(names: &[&str], suffix: &str, (from, until): (u64, u64)) -> Totals {
     let total = |name: &str, value| ((format!("{name}{suffix}"), "{}".to_owned()), value);
     let sum = (from..until).sum();
@@ -156,8 +156,8 @@ fn counted(names: &[&str], suffix: &str, (from, until): (u64, u64)) -> Totals {
     names.iter().flat_map(of).collect()
 }
 
-/// Returns the expected results over `lines` lines. The first or last line of some tasks comes from
-/// `found`.
+/// Returns the expected results over `lines` lines. For tasks that were added or removed, the first
+/// or last line is derived from `found`.
 fn expected(lines: u64, found: &Totals) -> Totals {
     let count = |name: &str| {
         let count = found.get(&(name.to_owned(), "{}".to_owned())).copied().unwrap_or_default();
@@ -203,7 +203,7 @@ fn changed_task_files_affect_their_tasks_alone() {
     let received = "millstream_component_received_events_total{component_id=\"counts\"";
     wait_until("all lines are counted", PATIENCE, || agent.metric(received) == Some(lines as f64));
     assert!(agent.stop().success(), "{}", agent.log());
-    // After the restart a refused file has no previous version, but its open windows continue.
+    // After the restart, a refused file has no previous version, but its open windows continue.
     let mut agent = Agent::start(folder, &config, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
     let found = totals(&results(&folder.join("out.json")));
@@ -213,7 +213,8 @@ fn changed_task_files_affect_their_tasks_alone() {
 /// Number of changes of a task, each followed by a kill.
 const CHANGES: u64 = 6;
 
-/// Asserts that each version of a task counted the lines after the lines of the previous versions.
+/// Asserts that each version of a task counted exactly the lines after those of the previous
+/// version.
 fn assert_consecutive(name: &str, lines: u64, found: &Totals, log: &str) {
     let get = |emit: &str, version: u64| {
         let key = (format!("{name}.{emit}_{version}"), "{}".to_owned());
@@ -251,7 +252,7 @@ fn versions_of_a_task_count_consecutive_lines_over_kills() {
             std::thread::sleep(Duration::from_millis(random.u64(100..900)));
             version(change);
             agent.send(Signal::HUP);
-            // The kill comes before, while or after the agent takes up the new version.
+            // The kill comes before, while or after the agent switches to the new version.
             std::thread::sleep(Duration::from_millis(random.u64(0..100)));
             agent.kill();
             agent = Agent::start(folder, &config, &[]);

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Number of kills of the agent.
 const KILLS: usize = 10;
 
-/// Number of tasks; every fourth task has a condition of the same kind.
+/// Number of tasks. Every fourth task has the same kind of condition.
 const TASKS: usize = 40;
 
 const CONFIG: &str = "
@@ -52,7 +52,7 @@ impl Model {
             name: format!("t{task}"),
             condition,
             takes,
-            // One task has more groups than the agent turns into results at once.
+            // One task has more groups than the agent turns into results at a time.
             group_by: if task == 3 { &["user"] } else { group_by[task / 8 % 4] },
             times: format!("{time}, window: {}s", 1 + task % 3 % 2),
         }

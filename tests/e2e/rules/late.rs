@@ -11,7 +11,7 @@ use std::io::Write;
 /// Number of lines that are appended at a time.
 const LINES: u64 = 500;
 
-/// Number of different times of the lines. Each time occurs several times, so that most lines are
+/// Number of different times in the lines. Each time occurs several times, so that most lines are
 /// late.
 const TIMES: usize = 120;
 
@@ -19,7 +19,7 @@ const TIMES: usize = 120;
 const TASKS: [(&str, i64, &str); 4] =
     [("second", 1, "1s"), ("minute", 60, "1s"), ("hour", 3600, "24h"), ("day", 86_400, "10s")];
 
-/// Range of times that an event can have: the years 1678 to 2261.
+/// The times that an event can have: those in the years 1678 to 2261.
 const UNIX_S: std::ops::Range<i64> = -9_214_560_000..9_214_646_400;
 
 /// Results by name, tags and end of the window.
@@ -56,7 +56,7 @@ struct Lines {
     random: fastrand::Rng,
     times: Vec<i64>,
     expected: Windows,
-    /// Number of lines without a usable time, which count at their arrival.
+    /// Number of lines without a usable time. They count in the window of their arrival.
     untimed: u64,
 }
 
@@ -110,7 +110,8 @@ fn windows(results: &[Value]) -> Windows {
     windows
 }
 
-/// Removes the windows of lines without a time; returns how many of these lines each task counted.
+/// Removes the windows of the lines without a usable time; returns how many of these lines each
+/// task counted.
 fn take_untimed(found: &mut Windows, begun: i64) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     found.retain(|(name, tags, end), count| {

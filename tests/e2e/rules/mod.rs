@@ -25,7 +25,7 @@ const BURST: u64 = 100;
 /// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Fields that the tasks take from a line, in all supported ways.
+/// Fields that the tasks extract from a line, in all supported ways.
 const FIELDS: &str = "{ level: { delimited: { delimiter: ' ', index: 1 } }, \
                       service: { between: { left: 'service=', right: ' ' } }, \
                       code: { regex: { pattern: 'code=(\\d+)' }, type: int }, \
@@ -90,8 +90,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Appends lines with the current time to a log until `stop`, some of them late; returns their
-/// number.
+/// Appends lines to a log until `stop` is set; returns their number. They have the current time, or
+/// for some lines an earlier time.
 fn write(log: &Path, stop: &AtomicBool) -> u64 {
     let mut file = OpenOptions::new().create(true).append(true).open(log).unwrap();
     let mut number = 0;
@@ -106,7 +106,7 @@ fn write(log: &Path, stop: &AtomicBool) -> u64 {
     number
 }
 
-/// Returns the results in a file, each once, without a result that is only partly written.
+/// Returns the results in a file, each once, except a result that is only partly written.
 fn results(path: &Path) -> Vec<Value> {
     let bytes = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

@@ -68,7 +68,8 @@ fn a_stalled_sink_delays_no_result_and_gets_all_of_them() {
         let _stop = Stop(&stop);
         let requests = |count: usize| move |seen: &[_]| seen.len() >= count;
         assert!(endpoint.server.wait(requests(2)).len() >= 2, "{}", agent.log());
-        // The agent is killed, because the results that the stalled sink lacks must survive it.
+        // The agent is killed, because the results that the stalled sink has not received must
+        // survive a kill.
         agent.kill();
         agent = Agent::start(folder.path(), &config, &[]);
         let before = lines(&out).len();

@@ -29,7 +29,7 @@ fn steps(trace: &Value) -> (Vec<String>, String) {
         format!("{} {}", name("component"), name("step"))
     };
     let note = steps.last().and_then(|step| step["note"].as_str()).unwrap_or("").to_owned();
-    // Short waits are omitted, because they depend on chance.
+    // Waits are omitted, because short waits depend on chance.
     (steps.iter().map(name).filter(|name| !name.ends_with(" wait")).collect(), note)
 }
 
@@ -131,8 +131,8 @@ fn an_event_that_takes_long_is_shown_as_far_as_it_has_come() {
     assert!(note.contains(" failed attempts; last error: http://"), "{note}");
 }
 
-/// A traced batch that stays in the queue of a stalled sink must not take the place of another
-/// batch.
+/// A traced batch that stays in the queue of a stalled sink must not prevent other batches from
+/// being traced.
 #[test]
 fn a_stalled_sink_is_named_and_does_not_end_the_following() {
     let dir = folder();
@@ -149,7 +149,7 @@ fn a_stalled_sink_is_named_and_does_not_end_the_following() {
     let writer = Writer::start(dir.path(), 100);
     let shown = || lines(&dir.path().join("shown"));
     let is_skipped = |line: &String| {
-        // The last line may be incomplete.
+        // The last line may be incomplete, because it is still being written.
         let trace: Value = serde_json::from_str(line).unwrap_or_default();
         let steps = trace["steps"].as_array().cloned().unwrap_or_default();
         steps.iter().any(|step| step["component"] == "down" && step["step"] == "skip")
@@ -194,8 +194,8 @@ fn nothing_is_lost_while_events_are_followed() {
     shown.iter().for_each(|line| assert!(trace(line)["steps"].is_array(), "{line}"));
 }
 
-/// Payloads that wait at a sink keep their traces. The events of these traces must not count after
-/// a reload.
+/// Payloads that are waiting at a sink keep their traces. After a reload, the events of these
+/// traces must not count toward the limit.
 #[test]
 fn events_that_wait_since_before_a_reload_leave_room_for_others() {
     let dir = folder();
@@ -208,7 +208,7 @@ sinks: {{ out: {{ type: http, uri: '{uri}', inputs: [app] }}, old: {{ type: blac
     );
     let agent = agent(dir.path(), &config);
     let mut open = Raw::open(dir.path(), "id=app&follow=true");
-    // Copies of these events exceed the 2 MiB that the events of traces may have.
+    // Copies of these events exceed the limit of 2 MiB for the events of traces.
     for _ in 0..30 {
         writeln!(log(dir.path()), "{}", "x".repeat(150_000)).unwrap();
         std::thread::sleep(Duration::from_millis(100));
