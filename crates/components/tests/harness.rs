@@ -277,7 +277,8 @@ fn make_files(options: &Value, content: &[u8]) {
     }
 }
 
-/// Returns a path that matches a pattern. Wildcards become `x`, alternatives the first one.
+/// Returns a path that matches a pattern. A wildcard becomes `x`, and alternatives become the first
+/// of them.
 fn one_match(pattern: &str) -> String {
     let (mut path, mut braces) = (String::new(), "");
     for c in pattern.chars() {

@@ -81,7 +81,7 @@ pub fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Returns a text of at most `columns` columns, with a mark where it is cut.
+/// Returns the text, cut to at most `columns` columns. A mark shows the cut.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();

@@ -3,8 +3,8 @@
 use millstream_model::{EngineTime, Now};
 use std::time::Duration;
 
-/// Inverse of the fraction by which a period may exceed its length in monotonic time. Beyond it,
-/// the wall clock was set back, and the period ends.
+/// Inverse of the fraction by which a period may exceed its length in monotonic time. A longer
+/// period would mean that the wall clock was set back, so the period ends.
 const OVERDUE_PARTS: u32 = 8;
 
 /// Maximum difference in seconds between a duration and the length that is reported as the exact

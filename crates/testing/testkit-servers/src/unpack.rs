@@ -1,5 +1,5 @@
-//! Decompresses bodies like an endpoint. For gzip and zlib, this uses another library than the
-//! agent.
+//! Decompresses bodies like an endpoint. For gzip and zlib, it uses a different library from the
+//! agent's.
 
 use flate2::read::{GzDecoder, ZlibDecoder};
 use std::io::{self, Read};

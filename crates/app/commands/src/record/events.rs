@@ -61,7 +61,8 @@ impl EventWriter {
         }
     }
 
-    /// Writes the events that may be written if no other event ends before this time.
+    /// Writes the collected events that end before `ticks`. No event that is added later may end
+    /// before this time.
     pub fn advance(&mut self, ticks: u64, tables: &Reader) -> io::Result<()> {
         let FormatWriter::Jsonl(output, events) = &mut self.format else { return Ok(()) };
         events.sort_by_key(end_of);

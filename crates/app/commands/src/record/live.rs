@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 const PATH: &str = "/api/recorder/rings";
 
-/// Returns the chunks of the recording that are not known yet, as bytes of a snapshot.
+/// Returns the chunks of the recording that are not in `known`, as bytes of a snapshot.
 pub async fn copy(client: &Client, known: Vec<u8>) -> Result<Bytes, ClientError> {
     client.download(Method::POST, PATH, known).await
 }

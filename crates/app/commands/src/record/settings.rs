@@ -52,7 +52,7 @@ fn parse(answer: &Bytes) -> Result<Recorder, Failure> {
     serde_json::from_slice(answer).map_err(|error| Failure::failed(format!("{text} {error}")))
 }
 
-/// Returns the changes by event. An event that is both enabled and disabled, as with `all`, is
+/// Returns the changes by event type. A type that is both enabled and disabled, as with `all`, is
 /// enabled.
 fn changes(args: &RecordArgs) -> BTreeMap<&'static str, EventChange> {
     let mut changes = BTreeMap::new();

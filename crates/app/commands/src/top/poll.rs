@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Minimum timeout of a response, if the interval is shorter, so that a hanging agent is reported.
+/// Timeout of a response if the interval is shorter. It is long enough that only a hanging agent is
+/// reported.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The data to request.

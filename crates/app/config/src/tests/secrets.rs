@@ -92,8 +92,8 @@ fn never_in_debug_output() {
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
-/// The hash follows content and variable names, not layout, key order, files, or values of
-/// variables.
+/// The hash depends on the content and on the names of variables, but not on layout, key order,
+/// files, or values of variables.
 #[test]
 fn hash_without_secrets() {
     let base = good(&format!("{REST}log: {{level: info, to: stderr}}\n")).hash;

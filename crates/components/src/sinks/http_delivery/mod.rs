@@ -174,9 +174,9 @@ pub trait Packer: Send + 'static {
         None
     }
 
-    /// Handles the refusal of a request with events by a [`RequestLane`]'s endpoint. Returns
-    /// whether the request must be split; otherwise the packer refuses all of its events as in
-    /// [`Packer::pack`]. Runs on a blocking thread.
+    /// Handles the refusal of a request that contains events by a [`RequestLane`]'s endpoint.
+    /// Returns whether the request must be split; otherwise the packer refuses all of its events as
+    /// in [`Packer::pack`]. Runs on a blocking thread.
     fn on_refusal(&mut self, _request: &Request, _refusal: &Refusal) -> bool {
         true
     }

@@ -307,7 +307,7 @@ impl Lane for TcpLane {
     }
 
     fn settled(&mut self) -> Vec<Settled> {
-        // Ignore the error of an ended connection, which the next call that may wait returns.
+        // Ignore the error of a connection that has ended: the next call that may wait returns it.
         let _ = self.process_status();
         std::mem::take(&mut self.settled)
     }

@@ -260,8 +260,8 @@ impl JfrSource {
         polled
     }
 
-    /// If all chunks together hold too much, frees the types and constant pools of all chunks
-    /// except this one.
+    /// If all chunks together hold too many bytes in memory, frees the types and constant pools of
+    /// all chunks except this one.
     fn bound_held(&mut self, index: usize) {
         let total: usize = self.chunks.iter().map(|(_, chunk)| chunk.held_bytes()).sum();
         if total > HELD_BYTES_MAX {
