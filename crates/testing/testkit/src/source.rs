@@ -18,7 +18,7 @@ pub const REVOKES_MAX: u64 = 20;
 pub struct MemoryLog {
     /// Content of each origin. The id of an origin is its index plus one.
     pub origins: Vec<Vec<u8>>,
-    /// In each poll, one origin in this many is revoked and later reassigned, up to [`REVOKES_MAX`]
+    /// In each poll, one origin in this many is revoked and later reassigned, up to `REVOKES_MAX`
     /// revocations in total; 0 for never.
     pub revokes_one_in: u64,
     /// Number of revocations so far.
