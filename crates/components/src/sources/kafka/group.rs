@@ -9,7 +9,7 @@ mod offsets;
 mod recreated;
 mod revoke;
 
-use super::inbox::{Chunk, Part};
+use super::inbox::{Chunk, Part, record_bytes};
 use super::partition::Partition;
 use super::shared::{Reported, Shared};
 use crate::util::kafka::{error_type, token_file};
@@ -226,7 +226,7 @@ impl Member {
             if group.2 {
                 (first..end).for_each(|index| parts.extend(self.error(&fetched, index)));
             } else {
-                bytes += (first..end).map(|index| size(&fetched, index)).sum::<u64>();
+                bytes += (first..end).map(|index| record_bytes(&fetched, index)).sum::<u64>();
                 parts.extend(self.records(&fetched, first..end));
             }
             first = end;
@@ -363,9 +363,4 @@ impl Member {
         self.shared.inbox.clear();
         self.consumer.close();
     }
-}
-
-fn size(fetched: &Fetched, index: usize) -> u64 {
-    let record = fetched.get(index);
-    (record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len)) as u64
 }

@@ -18,8 +18,7 @@ pub struct Chunk {
     pub fetched: Fetched,
     /// Parts of the chunk, in order.
     pub parts: VecDeque<Part>,
-    /// Number of bytes that count toward the queue's limit: the values and, except for reread
-    /// records, the keys.
+    /// Number of bytes that count toward the queue's limit: the values and the keys.
     pub bytes: u64,
 }
 
@@ -42,6 +41,12 @@ impl Part {
             }
         }
     }
+}
+
+/// Returns the number of bytes that a record adds to a chunk.
+pub fn record_bytes(fetched: &Fetched, index: usize) -> u64 {
+    let record = fetched.get(index);
+    (record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len)) as u64
 }
 
 /// A queue of chunks.

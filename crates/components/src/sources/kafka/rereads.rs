@@ -1,6 +1,6 @@
 //! The thread that rereads abandoned ranges, with a consumer that is not a member of the group.
 
-use super::inbox::{Chunk, Part};
+use super::inbox::{Chunk, Part, record_bytes};
 use super::partition::{Partition, Phase};
 use super::shared::Shared;
 use crate::util::kafka::token_file;
@@ -144,7 +144,7 @@ impl<'a> Reading<'a> {
                 && record.partition() == self.partition.at.partition;
             let Some(error) = record.error() else {
                 if is_ours && record.offset() >= self.next {
-                    bytes += record.value().map_or(0, <[u8]>::len) as u64;
+                    bytes += record_bytes(&fetched, index);
                     self.next = record.offset() + 1;
                 }
                 continue;
