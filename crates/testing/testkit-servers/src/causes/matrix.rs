@@ -64,9 +64,10 @@ impl Matrix {
         thread::scope(|scope| {
             for _ in 0..AT_ONCE.min(plays.len()) {
                 scope.spawn(|| {
-                    while let Some(play) = plays.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let number = runs.lock().len() as u64;
-                        let run = run(program, play, seed.wrapping_add(number));
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(play) = plays.get(number) else { break };
+                        let run = run(program, play, seed.wrapping_add(number as u64));
                         runs.lock().push(run);
                     }
                 });
