@@ -86,7 +86,7 @@ fn each_fault_of_a_collector_harms_its_call_alone() {
         agent.reload(&config.replace("fault: deaf", "fault: none"));
         wait_for_reloads(&agent, 1);
         wait_until("its successor collects", PATIENCE, || is_in(&agent, "deaf", "waiting"));
-        let replaced = "source deaf: the replaced collector does not stop";
+        let replaced = "source deaf: the replaced collector has not stopped";
         wait_until("the log tells of it", PATIENCE, || agent.log().contains(replaced));
         assert!(agent.stop().success(), "{}", agent.log());
     });

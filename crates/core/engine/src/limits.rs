@@ -1,4 +1,4 @@
-//! The engine's limits, with unit and reason.
+//! The engine's limits.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ pub(crate) struct Retired {
     lanes: Vec<Arc<LaneQueue>>,
     /// The disk buffer, unless another sink has taken it over.
     disk: Mutex<Option<Arc<DiskBuffer>>>,
-    /// Whether the successor will receive the payloads in the lanes again.
+    /// Whether all payloads in the lanes will be reread for the successor.
     is_reread: AtomicBool,
 }
 

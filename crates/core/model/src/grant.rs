@@ -43,7 +43,7 @@ impl Grant {
             return Some(Permit { grant: self.clone(), bytes });
         }
         self.wanted.store(true, Ordering::SeqCst);
-        // The caller that returned bytes between the two checks did not see the flag.
+        // Try again: a caller that returned bytes before the flag was set called no function.
         self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
     }
 

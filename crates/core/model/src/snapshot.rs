@@ -181,7 +181,7 @@ pub struct DiskBufferSnapshot {
     /// while it is not growing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<f64>,
-    /// Entries that could not be read, since the start.
+    /// Number of entries that could not be read since the buffer was opened.
     pub damaged_entries: u64,
     /// Reason why the buffer cannot write or read.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -33,8 +33,8 @@ pub(crate) enum Base {
     StackPointer,
     /// Relative to the frame pointer.
     FramePointer,
-    /// Relative to the stack pointer, depending on the position in an entry of the procedure
-    /// linkage table.
+    /// Relative to the stack pointer, at an offset that depends on the position in an entry of the
+    /// procedure linkage table.
     LinkageTable,
     /// The function has no caller.
     EndOfStack,

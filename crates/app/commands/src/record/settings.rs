@@ -1,4 +1,4 @@
-//! The conditions for recording events: shows them, and changes them in the running agent.
+//! Shows the recorder's event settings, and changes them in the running agent.
 
 use super::{Failure, RecordArgs};
 use crate::client::Client;

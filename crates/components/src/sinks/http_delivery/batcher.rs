@@ -39,8 +39,7 @@ pub struct Batcher {
     items: VecDeque<Item>,
     bytes: u64,
     events: u64,
-    /// Maximum bytes of a batch. Less than the option after the endpoint has refused larger
-    /// batches. `limited` is the time of the last change.
+    /// Time when the last payload was added.
     last: Option<Instant>,
     /// Maximum bytes of a batch. It is smaller than the option after the endpoint refused larger
     /// batches at `limited`.

@@ -78,8 +78,8 @@ impl JvmSource {
                 return false;
             }
             log::warn!(
-                "source {}: the replaced collector does not stop and occupies its thread; the new \
-                 collector starts",
+                "source {}: the replaced collector has not stopped and occupies its thread; the new \
+                 collector starts anyway",
                 self.id
             );
         }

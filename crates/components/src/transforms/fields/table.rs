@@ -57,8 +57,9 @@ impl Table {
                 continue;
             }
             let number = number + 1;
-            let pair = parse_pair(line)
-                .ok_or_else(|| format!("{shown}, line {number}: is not `key,value`; set both"))?;
+            let pair = parse_pair(line).ok_or_else(|| {
+                format!("{shown}, line {number} is not `key,value`; write a key and a value")
+            })?;
             self.values.push((CellKind::Text, pair.1));
             self.keys.insert(pair.0, self.values.len() - 1);
         }

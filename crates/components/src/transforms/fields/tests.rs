@@ -418,7 +418,7 @@ fn errors_say_what_to_write_instead() {
     std::fs::write(&file, "a,b\nc\n").unwrap();
     let step = json!({ "steps": [{ "lookup": { "field": "a", "file": file } }] });
     let config: FieldsConfig = serde_json::from_value(step).unwrap();
-    let message = format!("{}, line 2: is not `key,value`; set both", file.display());
+    let message = format!("{}, line 2 is not `key,value`; write a key and a value", file.display());
     assert_eq!(config.check(), [OptionError::new("/steps/0/lookup/file", message)]);
 }
 

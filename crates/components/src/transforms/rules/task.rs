@@ -199,11 +199,11 @@ impl TaskConfig {
         let mut errors = check_names(&self.emit, &self.group_by);
         let mut error = |key: String, message: &str| errors.push(OptionError::new(key, message));
         if !is_name(&self.name) {
-            error("/name".into(), "is not a name; use letters, digits, `_` and `-`");
+            error("/name".into(), "is not a valid name; use letters, digits, `_` and `-`");
         }
         for name in self.fields.keys().filter(|name| !is_field(name) || name.contains('.')) {
             let key = format!("/fields/{}", escaped(name));
-            error(key, "is not a name; use letters, digits and `_`");
+            error(key, "is not a valid name; use letters, digits and `_`");
         }
         errors
     }

@@ -16,7 +16,7 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
     }
     for name in emit.keys().filter(|name| !is_name(name)) {
         let key = format!("/emit/{}", escaped(name));
-        error(key, "is not a name; use letters, digits, `_` and `-`");
+        error(key, "is not a valid name; use letters, digits, `_` and `-`");
     }
     if group_by.len() > KEYS_MAX {
         error("/group_by".into(), "has too many fields; use at most 16");

@@ -26,7 +26,7 @@ pub(super) struct View {
     pub formats: Vec<Arc<str>>,
     /// Reason why nothing can be written or read.
     pub error: Option<String>,
-    /// Number of entries that could not be read, since the start.
+    /// Number of entries that could not be read since the buffer was opened.
     pub damaged_entries: u64,
     /// How fast the files grow.
     pub growth: Growth,

@@ -226,7 +226,7 @@ impl Tail {
         true
     }
 
-    /// Rejects and counts a single line on which a sink panics at every attempt.
+    /// Rejects and counts a single line or event on which a sink panics at every attempt.
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
         let cursor = request.choice.cursor;
         let begin = request.position();

@@ -81,16 +81,20 @@ fn of_verifier(error: &OtherError, host: &str, files: &TlsFiles) -> String {
 
 fn not_trusted(untrusted: &Untrusted, host: &str, files: &TlsFiles) -> String {
     let Untrusted { certificate, is_authority } = untrusted;
-    let (store, add) = match &files.ca_file {
-        Some(path) => (format!("in `ca_file` {}", path.display()), "add"),
-        None => ("in the system's CA store".to_owned(), "set as `ca_file`"),
+    let store = match &files.ca_file {
+        Some(path) => format!("in `ca_file` {}", path.display()),
+        None => "in the system's CA store".to_owned(),
     };
     let (what, missing) = match is_authority {
         true => ("is self-signed and not", "that certificate"),
         false => ("is not signed by a CA", "the certificate that signed it"),
     };
+    let remedy = match &files.ca_file {
+        Some(_) => format!("add {missing} to it"),
+        None => format!("set `ca_file` to {missing}"),
+    };
     format!(
-        "the certificate of {host}, {certificate}, {what} {store}; {add} {missing}, or set its fingerprint as `pin`"
+        "the certificate of {host}, {certificate}, {what} {store}; {remedy}, or set `pin` to its fingerprint"
     )
 }
 
