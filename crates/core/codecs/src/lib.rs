@@ -2,8 +2,8 @@
 //! an object, with added members), `msgpack` (blocks of metrics), `bulk` (actions and documents).
 //! The crate also contains templates for names, and formats numbers and times as text.
 //!
-//! This is a separate crate so that encoders can be built, tested and have their instructions
-//! counted without librdkafka, TLS or a JVM.
+//! A separate crate because it cuts a dependency: encoders can be built, tested and have their
+//! instructions counted without librdkafka, TLS or a JVM.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The flow of events, from a blueprint to a running topology.
 //!
-//! This is a separate crate so that the engine depends only on the components' traits. Its
-//! simulation therefore runs without any real component.
+//! A separate crate because it cuts a dependency: the engine uses components only through their
+//! traits, so its simulation runs without any component.
 //!
 //! A [`Blueprint`] names the components and their inputs. Building it opens the checkpoint store
 //! and the sources; starting the result yields a [`Running`] engine.

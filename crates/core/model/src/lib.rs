@@ -1,7 +1,7 @@
 //! Types that flow through Millstream, and the contracts between its parts.
 //!
-//! This is a separate crate so that components and the engine can depend on it instead of on each
-//! other.
+//! A separate crate because it cuts a dependency: components and the engine depend on this crate
+//! and not on each other.
 //!
 //! A source fills a [`Block`] paid for by the memory [`Grant`], creates a [`Batch`] of views into
 //! it, and takes an [`Ack`] for each [`Segment`] from its [`Ledger`]. Transforms change batches, a

@@ -1,7 +1,7 @@
 //! The segment files of a sink's disk buffer.
 //!
-//! This is a separate crate so that the command line can read disk buffers without the engine, and
-//! so that the format can be fuzzed alone.
+//! A separate crate because it cuts a dependency: the command line reads disk buffers without the
+//! engine, and the format can be fuzzed alone.
 //!
 //! A [`Spool`] is a sequence of entries in files of up to [`SEGMENT_BYTES_MAX`]. An entry is an
 //! encoded payload with the information that the engine needs to deliver it. One thread appends

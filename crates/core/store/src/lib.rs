@@ -1,6 +1,6 @@
 //! The checkpoint store: the part of the agent's state that survives a restart.
 //!
-//! This is a separate crate so that the embedded database stays behind its interface.
+//! A separate crate because it cuts a dependency: the embedded database stays behind its interface.
 //!
 //! The store is an embedded database, `checkpoints.redb`, with five tables. Each value is followed
 //! by the XXH3 hash of its key and value (8 bytes, little-endian), because the database does not

@@ -1,8 +1,8 @@
 //! Reads the host's metrics from the kernel: CPUs, memory, disks, file systems, networks, load,
 //! processes, control groups and pressure.
 //!
-//! This is a separate crate so that the program can read the limits of its control groups before
-//! any component exists.
+//! A separate crate because it cuts a dependency: the program uses this crate to read the limits of
+//! its control groups, before any component exists.
 //!
 //! The crate reads `/proc` and `/sys`, or, in a container, the folders where the host's trees are
 //! mounted. If a file is missing, unreadable or malformed, only its metrics are omitted, and a

@@ -1,7 +1,7 @@
 //! A JVM inside the process or in a separate process, which runs operators on batches.
 //!
-//! This is a separate crate to confine `unsafe` code: the Invocation API, and the memory that Rust
-//! and Java share.
+//! A separate crate because it fences `unsafe`: the Invocation API, and the memory that Rust and
+//! Java share.
 //!
 //! ```text
 //! JvmMemory::of      computes the JVM's memory from the options alone

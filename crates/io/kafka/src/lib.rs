@@ -2,8 +2,7 @@
 //! delivery report, reads partitions as a member of a consumer group, and reads a topic to verify a
 //! host.
 //!
-//! This is a separate crate to confine `unsafe` code, which handles the pointers that librdkafka
-//! takes and returns.
+//! A separate crate because it fences `unsafe`: the pointers that librdkafka takes and returns.
 //!
 //! A [`Shipment`] contains many records in shared buffers. [`Producer::send`] passes their
 //! addresses to librdkafka, which keeps the addresses instead of copies until it reports each

@@ -1,6 +1,6 @@
 //! Receives datagrams, packets and streams on threads, many per system call, without copies.
 //!
-//! This is a separate crate to confine `unsafe` code: `recvmmsg` and the buffers that it fills.
+//! A separate crate because it fences `unsafe`: `recvmmsg` and the buffers it fills.
 //!
 //! ```text
 //! Receiver::open        binds the sockets; the kernel buffers data, nothing is read

@@ -1,7 +1,7 @@
 //! Tails files: finds them, identifies them across rotations, and reads them line by line.
 //!
-//! This is a separate crate so that it can be tested alone: it depends neither on configuration
-//! options nor on other components.
+//! A separate crate because it cuts a dependency: the crate uses neither configuration options nor
+//! other components, so it can be tested alone.
 //!
 //! ```text
 //! discover, links, watch   which paths match, where links lead, and which names change

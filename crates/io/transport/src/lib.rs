@@ -1,8 +1,8 @@
 //! Sends bytes to endpoints: HTTP requests over persistent connections, endpoint health, and the
 //! pauses between attempts.
 //!
-//! This is a separate crate to confine `unsafe` code: one socket query that no library provides.
-//! The crate also keeps TLS out of the components.
+//! A separate crate because it fences `unsafe`: one socket query that no library provides. The
+//! crate also keeps TLS out of the components.
 //!
 //! The crate is independent of the components: the sinks decide what to send, and what a response
 //! means for the events in a request.
