@@ -496,7 +496,8 @@ impl Head {
     }
 }
 
-/// Parses up to seven digits inside the block at once. Returns `None` for any other cell.
+/// Parses an integer of one to seven digits, all digits at once. Returns `None` if the cell is not
+/// such an integer in the block, or begins less than 8 bytes before the end of the block.
 #[inline(always)]
 fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
     const ZEROS: u64 = 0x3030_3030_3030_3030;

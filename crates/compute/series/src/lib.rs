@@ -72,6 +72,6 @@ pub use shard::{Idle, Shard};
 pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
 pub use store::{Aggregate, Drain, Merging, Progress, Reading, Store};
 pub use style::TagStyle;
-pub use summary::{PART_DIGITS_MAX, Statistic, Suffix, Summaries, has_suffix};
+pub use summary::{FRACTION_DIGITS_MAX, Statistic, Suffix, Summaries, has_suffix};
 pub use tags::Canonical;
 pub use temporality::Temporality;

@@ -10,7 +10,7 @@ use std::ops::Deref;
 const SUFFIX_BYTES_MAX: usize = 23;
 
 /// Maximum number of decimals in a percentile, so that every suffix fits.
-pub const PART_DIGITS_MAX: usize = 6;
+pub const FRACTION_DIGITS_MAX: usize = 6;
 
 /// Suffix of a series name, stored inline as a short string.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub enum Statistic {
 #[derive(Clone, Debug)]
 struct Summary {
     statistics: Vec<(Suffix, Statistic)>,
-    /// Suffixes and parts of the percentiles, in ascending order of the parts.
+    /// Suffix and fraction (0 to 1) of each percentile, in ascending order of the fractions.
     percentiles: Vec<(Suffix, f64)>,
 }
 
@@ -86,16 +86,21 @@ const ALL: [(Suffix, Statistic); 5] = [
 ];
 
 impl Summary {
-    /// Creates a summary of these statistics and percentiles. `name` returns the suffix for a part.
-    fn new(statistics: &[(Suffix, Statistic)], parts: &[f64], name: fn(f64) -> String) -> Summary {
-        let percentile = |part: &f64| (Suffix::new(&name(*part)), *part);
-        let mut percentiles: Vec<_> = parts.iter().map(percentile).collect();
+    /// Creates a summary of these statistics and percentiles. `name` returns the suffix for a
+    /// fraction.
+    fn new(
+        statistics: &[(Suffix, Statistic)],
+        fractions: &[f64],
+        name: fn(f64) -> String,
+    ) -> Summary {
+        let percentile = |fraction: &f64| (Suffix::new(&name(*fraction)), *fraction);
+        let mut percentiles: Vec<_> = fractions.iter().map(percentile).collect();
         percentiles.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         Summary { statistics: statistics.to_vec(), percentiles }
     }
 
     fn with_median(mut self) -> Summary {
-        let at = self.percentiles.partition_point(|(_, part)| *part < 0.5);
+        let at = self.percentiles.partition_point(|(_, fraction)| *fraction < 0.5);
         self.percentiles.insert(at, (Suffix::new(".median"), 0.5));
         self
     }
@@ -116,36 +121,41 @@ impl Default for Summaries {
     fn default() -> Self {
         let [min, max, avg, sum, count] = ALL;
         let counter = (Suffix::new(".counter"), Statistic::Count);
-        let parts = Summaries::PAIRS_PARTS;
+        let fractions = Summaries::PAIRS_FRACTIONS;
         Summaries {
-            timer: Summary::new(&[min, max, avg, sum, counter], &parts, pairs_suffix),
-            histogram: Summary::new(&[sum, count], &parts, pairs_suffix),
-            timing: Summary::new(&[max, avg, count], &Summaries::TIMING_PARTS, dogstatsd_suffix)
-                .with_median(),
-            distribution: Summary::new(&ALL, &Summaries::DISTRIBUTION_PARTS, dogstatsd_suffix),
+            timer: Summary::new(&[min, max, avg, sum, counter], &fractions, pairs_suffix),
+            histogram: Summary::new(&[sum, count], &fractions, pairs_suffix),
+            timing: Summary::new(
+                &[max, avg, count],
+                &Summaries::TIMING_FRACTIONS,
+                dogstatsd_suffix,
+            )
+            .with_median(),
+            distribution: Summary::new(&ALL, &Summaries::DISTRIBUTION_FRACTIONS, dogstatsd_suffix),
         }
     }
 }
 
 impl Summaries {
-    /// Default percentiles of the metric server's timers and histograms, as parts from 0 to 1.
-    pub const PAIRS_PARTS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
+    /// Default percentiles of the metric server's timers and histograms, as fractions from 0 to 1.
+    pub const PAIRS_FRACTIONS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
     /// Default percentiles of DogStatsD timings and histograms, in addition to the median.
-    pub const TIMING_PARTS: [f64; 1] = [0.95];
+    pub const TIMING_FRACTIONS: [f64; 1] = [0.95];
     /// Default percentiles of DogStatsD distributions.
-    pub const DISTRIBUTION_PARTS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
+    pub const DISTRIBUTION_FRACTIONS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
     /// Default statistics of DogStatsD timings and histograms, in addition to the median.
     pub const TIMING_STATISTICS: [Statistic; 3] =
         [Statistic::Max, Statistic::Avg, Statistic::Count];
 
-    /// Selects the percentiles of the metric server's timers and histograms, as parts from 0 to 1
-    /// with at most [`PART_DIGITS_MAX`] decimals.
-    pub fn of_pairs(parts: &[f64]) -> Summaries {
+    /// Selects the percentiles of the metric server's timers and histograms, as fractions from 0 to
+    /// 1 with at most [`FRACTION_DIGITS_MAX`] decimals.
+    pub fn of_pairs(fractions: &[f64]) -> Summaries {
         let Summaries { timer, histogram, .. } = Summaries::default();
-        let with_parts = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);
+        let with_fractions =
+            |summary: Summary| Summary::new(&summary.statistics, fractions, pairs_suffix);
         Summaries {
-            timer: with_parts(timer),
-            histogram: with_parts(histogram),
+            timer: with_fractions(timer),
+            histogram: with_fractions(histogram),
             ..Summaries::default()
         }
     }
@@ -154,12 +164,12 @@ impl Summaries {
     /// percentiles of DogStatsD distributions. Parts are as in [`Summaries::of_pairs`].
     pub fn of_dogstatsd(
         statistics: &[Statistic],
-        parts: &[f64],
+        fractions: &[f64],
         of_distributions: &[f64],
     ) -> Summaries {
         let wanted: Vec<_> = ALL.into_iter().filter(|(_, one)| statistics.contains(one)).collect();
         Summaries {
-            timing: Summary::new(&wanted, parts, dogstatsd_suffix),
+            timing: Summary::new(&wanted, fractions, dogstatsd_suffix),
             distribution: Summary::new(&ALL, of_distributions, dogstatsd_suffix),
             ..Summaries::default()
         }
@@ -191,7 +201,8 @@ impl Summaries {
         if summary.percentiles.is_empty() {
             return; // without percentiles the values need not be sorted
         }
-        let values = sketch.rising_quantiles(summary.percentiles.iter().map(|(_, part)| *part));
+        let values =
+            sketch.rising_quantiles(summary.percentiles.iter().map(|(_, fraction)| *fraction));
         summary
             .percentiles
             .iter()
@@ -213,31 +224,32 @@ impl Statistic {
 }
 
 /// Returns a suffix such as `.pct50` for 0.5 or `.pct999` for 0.999.
-fn pairs_suffix(part: f64) -> String {
-    format!(".pct{}", digits(part))
+fn pairs_suffix(fraction: f64) -> String {
+    format!(".pct{}", digits(fraction))
 }
 
 /// Returns a suffix such as `.50percentile` for 0.5, `.5percentile` for 0.05, or `.999percentile`
 /// for 0.999.
-fn dogstatsd_suffix(part: f64) -> String {
-    let digits = digits(part);
+fn dogstatsd_suffix(fraction: f64) -> String {
+    let digits = digits(fraction);
     let whole = digits.strip_prefix('0').filter(|rest| rest.len() == 1);
     format!(".{}percentile", whole.unwrap_or(&digits))
 }
 
-/// Returns at least two decimals of a part, or 100 for 1. Different parts have different digits.
-fn digits(part: f64) -> String {
-    if part >= 1.0 {
+/// Returns at least two decimals of a fraction, or 100 for 1. Different fractions have different
+/// digits.
+fn digits(fraction: f64) -> String {
+    if fraction >= 1.0 {
         return "100".into();
     }
-    let text = format!("{:.*}", PART_DIGITS_MAX, part);
+    let text = format!("{:.*}", FRACTION_DIGITS_MAX, fraction);
     let fraction = text.split('.').nth(1).unwrap_or_default();
     format!("{:0<2}", fraction.trim_end_matches('0'))
 }
 
-/// Returns whether a suffix can express all decimals of a part.
-pub fn has_suffix(part: f64) -> bool {
-    format!("{part}").split('.').nth(1).is_none_or(|digits| digits.len() <= PART_DIGITS_MAX)
+/// Returns whether a suffix can express all decimals of a fraction.
+pub fn has_suffix(fraction: f64) -> bool {
+    format!("{fraction}").split('.').nth(1).is_none_or(|digits| digits.len() <= FRACTION_DIGITS_MAX)
 }
 
 #[cfg(test)]
@@ -245,8 +257,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_has_its_own_suffix() {
-        for (part, pairs, dogstatsd) in [
+    fn every_fraction_has_its_own_suffix() {
+        for (fraction, pairs, dogstatsd) in [
             (0.0, ".pct00", ".0percentile"),
             (0.05, ".pct05", ".5percentile"),
             (0.5, ".pct50", ".50percentile"),
@@ -256,19 +268,22 @@ mod tests {
             (0.100001, ".pct100001", ".100001percentile"),
             (1.0, ".pct100", ".100percentile"),
         ] {
-            assert!(has_suffix(part), "{part}");
+            assert!(has_suffix(fraction), "{fraction}");
             assert_eq!(
-                (&*Suffix::new(&pairs_suffix(part)), &*Suffix::new(&dogstatsd_suffix(part))),
+                (
+                    &*Suffix::new(&pairs_suffix(fraction)),
+                    &*Suffix::new(&dogstatsd_suffix(fraction))
+                ),
                 (pairs, dogstatsd)
             );
         }
         assert!(!has_suffix(0.9999999));
-        let parts: Vec<f64> = (0..=10_000).map(|n| f64::from(n) / 10_000.0).collect();
+        let fractions: Vec<f64> = (0..=10_000).map(|n| f64::from(n) / 10_000.0).collect();
         for name in [pairs_suffix, dogstatsd_suffix] {
-            let mut all: Vec<String> = parts.iter().map(|part| name(*part)).collect();
+            let mut all: Vec<String> = fractions.iter().map(|fraction| name(*fraction)).collect();
             all.sort();
             all.dedup();
-            assert_eq!(all.len(), parts.len());
+            assert_eq!(all.len(), fractions.len());
         }
     }
 }

@@ -200,8 +200,8 @@ fn held_back<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
 }
 
 /// Returns the component that used the most worker time, if that limits the rate: the workers are
-/// busy and it used a large share of their time, or it is a source whose single worker is always
-/// busy.
+/// busy and it used a large share of their time, or it is a source whose single worker is busy
+/// most of the time.
 fn busiest<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let workers_busy = window.workers_busy_share();
     let most = window.busiest()?;

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 /// Minimum length of a pause, as a fraction of the longest possible pause, so that retries never
 /// become a busy loop.
-const FIXED_PART: f64 = 0.25;
+const FIXED_FRACTION: f64 = 0.25;
 
 /// Counts consecutive failures and returns how long to wait before the next attempt.
 ///
-/// The longest possible pause equals the sum of all previous pauses, so a recovered endpoint is
-/// noticed after at most twice its outage. Doubling the step with each failure gives this bound
-/// only if little of the pause is random ("equal jitter" in "Exponential Backoff And Jitter", AWS
-/// Architecture Blog, 2015), and in that case, hosts stay synchronized for longer.
+/// The longest possible pause is the time waited so far, clamped to [`BACKOFF_MIN`] and
+/// [`BACKOFF_MAX`]. A recovered endpoint is therefore noticed within twice the length of its
+/// outage, or within [`BACKOFF_MIN`] if the outage was shorter. Doubling the pause with each
+/// failure does not give this bound once pauses are random, even if only half of each pause is
+/// ("equal jitter" in "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
 #[derive(Clone, Debug, Default)]
 pub struct Backoff {
     waited: Duration,
@@ -24,9 +25,9 @@ impl Backoff {
     /// Counts a failure and returns the pause that follows it. `random` must be uniformly
     /// distributed over all of `u32`.
     pub fn next(&mut self, random: u32) -> Duration {
-        let part = f64::from(random) / f64::from(u32::MAX);
+        let fraction = f64::from(random) / f64::from(u32::MAX);
         let longest = self.waited.clamp(BACKOFF_MIN, BACKOFF_MAX);
-        let pause = longest.mul_f64(FIXED_PART + (1.0 - FIXED_PART) * part);
+        let pause = longest.mul_f64(FIXED_FRACTION + (1.0 - FIXED_FRACTION) * fraction);
         self.waited = self.waited.saturating_add(pause);
         self.failures = self.failures.saturating_add(1);
         pause

@@ -76,7 +76,7 @@ pub enum StoreError {
     InUse(PathBuf, String),
     /// The folder was written by another release with a different layout.
     #[error(
-        "data_dir {0} has format {1}, but this release reads {FORMAT}; use the newer release or another data_dir"
+        "data_dir {0} has format {1}, but this release reads only format {FORMAT}; use the release that wrote it, or another data_dir"
     )]
     Format(PathBuf, String),
     /// The folder cannot be used at all.
@@ -420,7 +420,7 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
     if let Err(error) = written {
-        log::warn!("{}: {error}; cannot write the process id into the file", path.display());
+        log::warn!("cannot write the process id to {}: {error}", path.display());
     }
     Ok(file)
 }

@@ -169,7 +169,7 @@ impl Table {
         self.rows.retain(|row| filter.is_empty() || row.cells.iter().any(has));
     }
 
-    /// Sorts the rows. Equal rows keep the order of the agent.
+    /// Sorts the rows. Equal rows stay in the order in which the agent sent them.
     pub fn sort(&mut self, sort: Sort) {
         if let Some(column) = sort.column.filter(|column| *column < self.columns.len()) {
             self.rows.sort_by(|a, b| {

@@ -9,7 +9,7 @@ fn cef() -> Cef {
     Cef::new(EventConfig { escapes: true, ..EventConfig::default() })
 }
 
-/// Formats the fields of a line like [`parse_short`], followed by `!reason@offset` for a flaw.
+/// Formats the fields of a line as [`parse_short`] does, and then `!reason@offset` for each flaw.
 fn parse_flawed(line: &str) -> String {
     let Parsed { lines, flaws, .. } = parse(&mut cef(), &[line.as_bytes()]);
     let flaws = flaws.iter().map(|flaw| format!(" !{}@{}", flaw.reason, flaw.at));

@@ -47,7 +47,9 @@ impl Component for KafkaConfig {
         {
             errors.push(OptionError::new(
                 "/headers",
-                format!("{name:?} is not a header name; use a non-empty name"),
+                format!(
+                    "{name:?} is not a header name; use a non-empty name without NUL characters"
+                ),
             ));
         }
         errors.extend(check_id_header(self));
@@ -85,7 +87,9 @@ fn check_id_header(config: &KafkaConfig) -> Option<OptionError> {
     let name = config.id_header.as_deref().filter(|name| !name.is_empty())?;
     let text = match config.encoding.codec {
         Codec::Msgpack => "cannot be used with blocks of many events; remove it",
-        _ if name.contains('\0') => "is not a header name; use a non-empty name",
+        _ if name.contains('\0') => {
+            "is not a header name; use a non-empty name without NUL characters"
+        }
         _ if config.headers.contains_key(name) => "is also listed in `headers`; remove it there",
         _ => return None,
     };

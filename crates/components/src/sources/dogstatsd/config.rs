@@ -129,10 +129,10 @@ impl DogStatsdConfig {
                 chosen.contains(&Aggregate::Median),
             ),
         };
-        let parts = self.percentiles.as_deref().unwrap_or(&Summaries::TIMING_PARTS);
+        let fractions = self.percentiles.as_deref().unwrap_or(&Summaries::TIMING_FRACTIONS);
         let of_distributions =
-            self.distribution_percentiles.as_deref().unwrap_or(&Summaries::DISTRIBUTION_PARTS);
-        let summaries = Summaries::of_dogstatsd(&statistics, parts, of_distributions);
+            self.distribution_percentiles.as_deref().unwrap_or(&Summaries::DISTRIBUTION_FRACTIONS);
+        let summaries = Summaries::of_dogstatsd(&statistics, fractions, of_distributions);
         if has_median { summaries.with_median() } else { summaries }
     }
 }

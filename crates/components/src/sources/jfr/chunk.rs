@@ -275,7 +275,7 @@ impl ChunkTail {
         cx.counters.error(if is_final { "corrupt" } else { "read" });
         let rest = if is_final { "; the rest of its chunk is skipped" } else { "; retrying" };
         log::error!(
-            "source {}: cannot read {} at byte {} and later: {error}{rest}",
+            "source {}: cannot read {} from byte {} on: {error}{rest}",
             cx.info.id,
             self.path.display(),
             self.base.saturating_add(at)

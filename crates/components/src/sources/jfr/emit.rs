@@ -18,7 +18,7 @@ const SPARE_BYTES: usize = 4096;
 /// The aggregates of a distribution, which are the same as for a timer in the `metricserver`
 /// source.
 static SUMMARIES: LazyLock<Summaries> =
-    LazyLock::new(|| Summaries::of_pairs(&Summaries::PAIRS_PARTS));
+    LazyLock::new(|| Summaries::of_pairs(&Summaries::PAIRS_FRACTIONS));
 
 /// Emits the fill of a chunk, and moves the chunk's cursor. Returns `None` if there is nothing to
 /// emit. If no memory is available, keeps the fill and reports backpressure.

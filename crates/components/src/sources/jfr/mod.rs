@@ -366,7 +366,7 @@ impl JfrSource {
                 if self.recordings.note_invalid(&path, &error) {
                     cx.counters.error("not_a_recording");
                     log::error!(
-                        "source {}: cannot read {} at byte {next_at} and later: {error}",
+                        "source {}: cannot read {} from byte {next_at} on: {error}",
                         cx.info.id,
                         path.display()
                     );

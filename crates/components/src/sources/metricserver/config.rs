@@ -53,7 +53,7 @@ impl Component for MetricServerConfig {
 
 impl SourceComponent for MetricServerConfig {
     fn open(&self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let parts = self.percentiles.as_deref().unwrap_or(&Summaries::PAIRS_PARTS);
-        self.points.open(&KIND, Protocol::MetricServer, Summaries::of_pairs(parts), open)
+        let fractions = self.percentiles.as_deref().unwrap_or(&Summaries::PAIRS_FRACTIONS);
+        self.points.open(&KIND, Protocol::MetricServer, Summaries::of_pairs(fractions), open)
     }
 }

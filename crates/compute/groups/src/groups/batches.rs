@@ -31,7 +31,7 @@ impl Groups {
         }
     }
 
-    /// Interns strings whose memory is already prefetched.
+    /// Interns the strings of a block. `Dictionary::probe` has prefetched their index entries.
     #[inline]
     fn intern_block(
         &mut self,

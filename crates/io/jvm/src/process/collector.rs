@@ -175,7 +175,7 @@ impl CollectorSlot {
             Err(Broken::Ended) => {}
             Err(_) if life.is_over() => {}
             Err(broken) => {
-                log::error!("source {}: the collector is not called: {broken}", self.component);
+                log::error!("source {}: cannot start the collector: {broken}", self.component);
             }
         }
     }

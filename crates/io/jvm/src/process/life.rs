@@ -74,7 +74,7 @@ impl Life {
     /// Starts a child and its JVM.
     ///
     /// # Errors
-    /// Returns the reason why the child does not start.
+    /// Returns the reason if the child fails to start.
     pub fn start(
         name: &str,
         number: u64,

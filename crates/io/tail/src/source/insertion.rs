@@ -9,7 +9,7 @@ use crate::tail::Tail;
 use millstream_model::{OriginId, SourceCx};
 use std::collections::HashMap;
 
-/// The parts of the source that a new file changes.
+/// The parts of the source that are needed to insert a new file.
 pub(super) struct Insertion<'a> {
     pub scope: &'a Scope,
     pub files: &'a mut Tails,

@@ -345,7 +345,7 @@ impl Retention {
         if needed > space {
             log::error!(
                 "source {source}: cannot copy the rest of the deleted file {name}, because \
-                 held.max is reached; raise held.max"
+                 the copy would exceed held.max; raise held.max"
             );
             return 0;
         }

@@ -52,7 +52,7 @@ impl Assembly<'_> {
         let folder = store.disk_buffer_dir(id);
         let unknown = |error| EngineError::DiskBufferPosition { id: id.to_string(), error };
         let record = store.disk_buffer(id).map_err(unknown)?;
-        // Open a folder that has disappeared as well, so that its entries are counted as lost.
+        // Also open a folder that has disappeared, so that its entries are counted as lost.
         let is_used = folder.exists() || record.entries > 0;
         let is_wanted = part.buffer.disk.is_some() || taken_over.is_some() || is_used;
         if !is_wanted {

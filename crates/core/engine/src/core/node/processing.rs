@@ -21,8 +21,8 @@ pub(crate) struct Received {
 }
 
 impl Node {
-    /// Applies a transform to a batch: counts and measures the call, and finds the readers of the
-    /// outputs.
+    /// Applies a transform to a batch, counts and times the call, and returns a batch for each
+    /// reader of the outputs.
     pub fn apply(
         &self,
         batch: Batch,
