@@ -115,8 +115,8 @@ pub struct Limits {
     /// Maximum memory of the agent, at least 32MiB. The default is 512MiB, or half of the control
     /// group's limit if that is less.
     pub memory: Size,
-    /// Maximum number of cores that the agent uses, averaged over a fifth of a second; unlimited by
-    /// default.
+    /// Maximum number of cores that the agent uses, averaged over a fifth of a second. The default
+    /// is unlimited.
     #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
@@ -148,8 +148,8 @@ pub struct JvmSettings {
     pub processes: BTreeMap<String, ProcessSettings>,
 }
 
-/// JVM in a separate process. A setting that is not set has the same value as for the JVM inside
-/// the agent.
+/// JVM in a separate process. An omitted setting has the same value as for the JVM inside the
+/// agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessSettings {

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Shortest time for which samples can be kept. Samples are collected every ten seconds.
+/// Shortest time that samples can be kept. Samples are collected every ten seconds.
 const KEEP_MIN: Interval = Interval(Duration::from_mins(1));
 
-/// Longest time for which samples can be kept.
+/// Longest time that samples can be kept.
 const KEEP_MAX: Interval = Interval(Duration::from_hours(1));
 
 /// Profiler.
@@ -19,7 +19,7 @@ const KEEP_MAX: Interval = Interval(Duration::from_hours(1));
 pub struct ProfilerSettings {
     /// Whether the agent samples its threads continuously, 19 times per second of CPU time.
     pub continuous: bool,
-    /// Time for which samples are kept, 1m to 1h, in at most 16MiB.
+    /// How long to keep samples, 1m to 1h. Samples use at most 16MiB.
     pub keep: Interval,
 }
 
@@ -30,7 +30,7 @@ impl Default for ProfilerSettings {
 }
 
 impl ProfilerSettings {
-    /// Returns the time for which samples are kept; `None` if continuous profiling is off.
+    /// Returns how long samples are kept; `None` if continuous profiling is off.
     pub fn kept(&self) -> Option<Duration> {
         self.continuous.then_some(self.keep.0)
     }

@@ -66,7 +66,7 @@ fn common_property(key: &str, type_name: &str) -> Json {
             "default": "normal",
         }),
         "rate_limit" => json!({
-            "description": "Maximum bytes read per second; unlimited by default.",
+            "description": "Maximum bytes read per second. The default is unlimited.",
             "type": "string",
             "format": "size",
             "examples": ["10MiB"],
@@ -109,7 +109,7 @@ fn buffer_property() -> Json {
                 "default": "overflow",
             },
             "replay_rate": {
-                "description": "Maximum bytes read back from disk per second; unlimited by default.",
+                "description": "Maximum bytes read back from disk per second. The default is unlimited.",
                 "type": "string",
                 "format": "size",
                 "examples": ["20MiB"],

@@ -23,12 +23,12 @@ pub struct MultilineConfig {
     /// How the first line of an event is recognized.
     pub start: Option<StartName>,
     /// With `start: timestamp`: format of the timestamp, as `strptime` specifiers, or `iso8601`,
-    /// `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the
-    /// first that matches is used. The timestamp becomes the event time.
+    /// `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats. The first
+    /// format that matches is used. The timestamp becomes the event time.
     pub format: Option<TimeFormats>,
     /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Occurrence of `after` that precedes the timestamp, counted from 1; the first by default.
+    /// Occurrence of `after` that precedes the timestamp, counted from 1. The default is the first.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the host's zone.
@@ -43,7 +43,7 @@ pub struct MultilineConfig {
     /// Maximum number of lines per event. Raise it for longer stack traces.
     #[serde(default = "default_lines_max")]
     pub lines_max: usize,
-    /// How long the file must stop growing before an event ends.
+    /// How long the file must have stopped growing before an event ends.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }

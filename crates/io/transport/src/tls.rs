@@ -41,8 +41,8 @@ pub struct TlsFiles {
     /// `false` accepts a certificate for another host name. Prefer `server_name` if the name in the
     /// certificate differs from the address.
     pub verify_hostname: bool,
-    /// Server name to request and to compare with the certificate; the host in the address by
-    /// default.
+    /// Server name to send in the TLS handshake (SNI) and to verify against the certificate. The
+    /// default is the host in the address.
     pub server_name: Option<String>,
 }
 

@@ -137,7 +137,7 @@ pub struct BulkRequestOptions {
     /// cluster keeps up, and halves the number when the cluster is overloaded.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
-    /// Maximum number of requests per second, including retries; unlimited by default.
+    /// Maximum number of requests per second, including retries. The default is unlimited.
     #[schemars(range(min = 0.001))]
     pub rate_max: Option<f64>,
 }

@@ -32,15 +32,14 @@ pub struct FileConfig {
     /// Compression level: 1 to 9 for `gzip` (default 6), 1 to 19 for `zstd` (default 3). A higher
     /// level makes files smaller and takes more CPU time.
     pub compression_level: Option<u32>,
-    /// Rotation of the files; no rotation by default.
+    /// Rotation of the files. Without it, files are not rotated.
     pub rotate: Option<Rotate>,
     /// Maximum time until written events are synced to disk and treated as delivered. A longer
     /// interval means fewer syncs and a later checkpoint.
     #[serde(default = "default_sync")]
     pub sync: Interval,
     /// Maximum number of open files, up to 10,000. Beyond this number, the sink closes the least
-    /// recently used file. Raise it if `path` expands to more files than this that receive events
-    /// at the same time.
+    /// recently used file. Raise it if more files than this receive events at the same time.
     #[serde(default = "default_open_files_max")]
     #[schemars(range(min = 1, max = 10_000))]
     pub open_files_max: usize,

@@ -21,8 +21,8 @@ pub struct Rotate {
     /// Rotation interval, aligned to UTC: the first event in a new interval rotates the file. `1h`
     /// rotates on the hour.
     pub every: Option<Interval>,
-    /// Number of rotated files to keep per path; the oldest are deleted. All files are kept by
-    /// default.
+    /// Number of rotated files to keep per path; the oldest are deleted. The default is to keep all
+    /// files.
     #[schemars(range(min = 1))]
     pub keep: Option<u32>,
 }

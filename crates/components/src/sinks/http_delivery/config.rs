@@ -72,8 +72,8 @@ pub struct RequestOptions {
     /// round-trip time. The `prometheus_remote_write` sink supports only 1.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
-    /// Maximum number of requests per second over each connection, including retries; unlimited by
-    /// default. Set it for an endpoint that limits the rate.
+    /// Maximum number of requests per second over each connection, including retries. The default
+    /// is unlimited. Set it for an endpoint that limits the rate.
     #[schemars(range(min = 0.001))]
     pub rate_max: Option<f64>,
 }

@@ -17,7 +17,7 @@ pub struct KafkaConfig {
     pub brokers: Vec<String>,
     /// Topic to send records to, as a template.
     pub topic: TopicTemplate,
-    /// Key of each record, as a template; no key by default.
+    /// Key of each record, as a template. The default is no key.
     #[serde(default)]
     pub key: Option<TextTemplate>,
     /// Additional headers to send with each record, by name; the values are templates.

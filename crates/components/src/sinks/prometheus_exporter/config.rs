@@ -25,14 +25,14 @@ pub struct PrometheusExporterConfig {
     #[serde(default = "default_listen")]
     #[schemars(extend("examples" = ["127.0.0.1:9598"]))]
     pub listen: String,
-    /// Credentials that scrapers must send; none by default. Set them if `listen` is reachable from
-    /// other hosts.
+    /// Credentials that scrapers must send. Without them, any scraper has access. Set them if
+    /// `listen` is reachable from other hosts.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
     /// Labels added to every series. A tag with the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Name of a label with the host name; no label by default, because Prometheus already adds
+    /// Name of a label for the host name. The default is no label because Prometheus already adds
     /// `instance`.
     #[serde(default)]
     pub host_label: String,
@@ -45,7 +45,8 @@ pub struct PrometheusExporterConfig {
     /// Quantiles of a summary, each from 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
-    /// Maximum size of a label value in bytes; longer values are truncated. Unlimited by default.
+    /// Maximum size of a label value in bytes; longer values are truncated. The default is
+    /// unlimited.
     #[serde(default)]
     pub label_value_max: Option<Size>,
     /// Idle time after which a series is removed, or `never`.

@@ -59,7 +59,7 @@ pub struct PrometheusRemoteWriteConfig {
     /// Labels added to every series. A tag with the same name takes precedence.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Name of the label with the host name; `''` adds no label.
+    /// Name of the label for the host name; `''` adds no label.
     #[serde(default = "default_host_label")]
     pub host_label: String,
     /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
@@ -78,7 +78,8 @@ pub struct PrometheusRemoteWriteConfig {
     /// the first increase is visible in rates.
     #[serde(default = "yes")]
     pub start_at_zero: bool,
-    /// Maximum size of a label value in bytes; longer values are truncated. Unlimited by default.
+    /// Maximum size of a label value in bytes; longer values are truncated. The default is
+    /// unlimited.
     #[serde(default)]
     pub label_value_max: Option<Size>,
     /// Idle time after which a series is removed, or `never`.

@@ -162,9 +162,9 @@ pub struct RemotePacker {
     counters: Arc<Counters>,
     /// The feed of refused events, which tells whether a component reads them.
     feed: Arc<Feed>,
-    /// Refused events that no component reads, by reason.
+    /// Rejected events that no component reads, by reason.
     dropped: BTreeMap<&'static str, u64>,
-    /// Refused events that a component reads.
+    /// Rejected events that a component reads.
     refused: Vec<RefusedEvent>,
     /// The version in use.
     version: Version,
@@ -264,7 +264,7 @@ impl RemotePacker {
         }
     }
 
-    /// Refuses all events of a request.
+    /// Rejects all events of a request.
     fn refuse_all(&mut self, packed: &Packed, why: &Why) {
         for event in packed.events.iter() {
             self.refuse(event, why.clone(), || record(&packed.batch.kept, event));
@@ -412,7 +412,7 @@ impl Packer for RemotePacker {
         requests.first
     }
 
-    /// Remembers the series of a request with a single event. Refuses the events of a larger
+    /// Remembers the series of a request with a single event. Rejects the events of a larger
     /// request that can no longer be split.
     fn on_refusal(&mut self, request: &Request, refusal: &Refusal) -> bool {
         let Some(packed) = request.origin.downcast_ref::<Packed>() else { return true };

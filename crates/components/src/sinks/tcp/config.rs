@@ -53,14 +53,14 @@ pub struct TcpConfig {
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = 64))]
     pub connections: usize,
-    /// TLS settings for the connections; unencrypted by default.
+    /// TLS settings for the connections. Without them, the connections are not encrypted.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
     /// Maximum time for connecting, including TLS.
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout: Interval,
-    /// Maximum time in which the endpoint neither accepts nor acknowledges data while data is in
-    /// flight. The sink then reconnects.
+    /// Maximum time that the endpoint may neither accept nor acknowledge data while data is in
+    /// flight. After this time, the sink reconnects.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }

@@ -49,12 +49,13 @@ pub struct DogStatsdConfig {
     /// Whether a signed gauge such as `+3` changes the current value, as in plain StatsD, instead
     /// of setting the value, as in DogStatsD. Requires `receivers: 1`.
     pub gauge_deltas: bool,
-    /// Aggregates for timings and histograms, in addition to percentiles; `max`, `median`, `avg`
-    /// and `count` by default.
+    /// Aggregates for timings and histograms, in addition to percentiles. The default is `max`,
+    /// `median`, `avg` and `count`.
     pub aggregates: Option<Vec<Aggregate>>,
-    /// Percentiles for timings and histograms, each from 0 to 1; 0.95 by default.
+    /// Percentiles for timings and histograms, each from 0 to 1. The default is 0.95.
     pub percentiles: Option<Vec<f64>>,
-    /// Percentiles for distributions, each from 0 to 1; 0.5, 0.75, 0.9, 0.95 and 0.99 by default.
+    /// Percentiles for distributions, each from 0 to 1. The default is 0.5, 0.75, 0.9, 0.95 and
+    /// 0.99.
     pub distribution_percentiles: Option<Vec<f64>>,
     /// Options that all point sources share.
     #[serde(flatten)]

@@ -50,13 +50,14 @@ pub struct FileConfig {
     /// they are written to.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
-    /// Maximum number of idle files that are tracked in full; 4,096 by default. For each additional
-    /// idle file, the source keeps only the path, size and modification time, about 400 bytes, and
-    /// reopens the file when it changes. Raise the maximum if many files are written to rarely.
+    /// Maximum number of idle files that are tracked in full. The default is 4,096. For each
+    /// additional idle file, the source keeps only the path, size and modification time, about 400
+    /// bytes, and reopens the file when it changes. Raise the maximum if many files are written to
+    /// rarely.
     pub idle_files_max: Option<usize>,
-    /// How long the file must stop growing before a last line without a line ending is delivered as
-    /// is. Text that is written later becomes another event. Without this option, the line waits
-    /// until its file is gone.
+    /// How long the file must have stopped growing before a last line without a line ending is
+    /// delivered as is. Text that is written later becomes another event. Without this option, the
+    /// line waits until its file is gone.
     pub read_timeout: Option<Interval>,
     /// How the source holds files that are rotated away before they are delivered.
     #[serde(default)]
@@ -67,7 +68,7 @@ pub struct FileConfig {
     pub keep_lines: Option<LineFilterConfig>,
     /// Filter for lines to drop.
     pub drop_lines: Option<LineFilterConfig>,
-    /// Rules that join several lines into one event; by default each line is an event.
+    /// Rules that join several lines into one event. Without them, each line is an event.
     pub multiline: Option<MultilineConfig>,
     /// Character encoding of the files.
     #[serde(default)]
@@ -98,7 +99,7 @@ pub struct HeldConfig {
     /// that are behind, which frees the file's disk space. Enable it if deleted files fill the
     /// disk.
     pub spool: bool,
-    /// Maximum disk space of deleted files that are not delivered yet. Above the maximum, the
+    /// Maximum disk space used by deleted files that are not delivered yet. Above the maximum, the
     /// source drops the files that were deleted first, and counts their undelivered data. The
     /// default is the smaller of 1 GiB and 5% of the file system of `data_dir`.
     pub max: Option<Size>,
@@ -156,11 +157,11 @@ pub struct BackfillConfig {
     pub until: Option<String>,
     /// Format of the timestamp in a line, unless the source's `multiline` or `format` option
     /// already parses it: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
-    /// `epoch_us`, `epoch_ns`; or a list of formats, of which the first that matches is used.
+    /// `epoch_us`, `epoch_ns`; or a list of formats. The first format that matches is used.
     pub format: Option<TimeFormats>,
     /// Text directly before the timestamp. Without it, the timestamp starts the line.
     pub after: Option<String>,
-    /// Occurrence of `after` to use, counted from 1; the first by default.
+    /// Occurrence of `after` to use, counted from 1. The default is the first.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the host's zone.

@@ -14,14 +14,14 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {
-    /// Number of lines per second; unlimited by default.
+    /// Number of lines per second. The default is unlimited.
     #[schemars(range(min = 1))]
     pub rate: Option<u64>,
     /// Average size of a line, 120B to 64KiB.
     pub size: Size,
     /// Random seed. The same seed generates the same lines, except for their times.
     pub seed: u64,
-    /// Total number of lines, after which the source ends; unlimited by default.
+    /// Total number of lines, after which the source ends. The default is unlimited.
     #[schemars(range(min = 1))]
     pub count: Option<u64>,
 }

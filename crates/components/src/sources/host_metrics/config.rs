@@ -83,7 +83,7 @@ const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 pub struct HostMetricsConfig {
     /// Collection interval: whole seconds, 1s to 1d, aligned to the clock.
     pub period: Interval,
-    /// Groups of metrics to collect; all groups by default.
+    /// Groups of metrics to collect. The default is all groups.
     #[schemars(length(min = 1))]
     pub collect: Vec<Group>,
     /// Whether to report CPU times per processor, with the `cpu` tag, instead of their sums. This
@@ -112,7 +112,7 @@ pub struct HostMetricsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisksConfig {
-    /// Patterns that match the names of the disks to include; all disks by default.
+    /// Patterns that match the names of the disks to include. The default is all disks.
     pub include: Vec<Glob>,
     /// Patterns that match the names of the disks to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
@@ -124,12 +124,13 @@ pub struct DisksConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesystemsConfig {
-    /// Patterns that match the file system types to include, such as `ext4`; all by default.
+    /// Patterns that match the file system types to include, such as `ext4`. The default is all
+    /// types.
     pub include_types: Vec<Glob>,
     /// Patterns that match the file system types to exclude; they take precedence over
     /// `include_types`.
     pub exclude_types: Vec<Glob>,
-    /// Patterns that match the mount points to include; all by default.
+    /// Patterns that match the mount points to include. The default is all mount points.
     pub include_mountpoints: Vec<Glob>,
     /// Patterns that match the mount points to exclude; they take precedence over
     /// `include_mountpoints`.
@@ -142,7 +143,7 @@ pub struct FilesystemsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterfacesConfig {
-    /// Patterns that match the names of the interfaces to include; all by default.
+    /// Patterns that match the names of the interfaces to include. The default is all interfaces.
     pub include: Vec<Glob>,
     /// Patterns that match the names of the interfaces to exclude; they take precedence over
     /// `include`.
@@ -153,8 +154,8 @@ pub struct InterfacesConfig {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesConfig {
-    /// Patterns that match the names of the processes to report, as shown by `ps -o comm`; none by
-    /// default. Each match adds several metric series.
+    /// Patterns that match the names of the processes to report, as shown by `ps -o comm`. The
+    /// default is none. Each match adds several metric series.
     pub include: Vec<Glob>,
 }
 
@@ -162,7 +163,8 @@ pub struct ProcessesConfig {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CgroupsConfig {
-    /// Root of the control groups to report, such as `/system.slice`; the agent's group by default.
+    /// Root of the control groups to report, such as `/system.slice`. The default is the agent's
+    /// group.
     pub root: Option<String>,
     /// Number of levels below `root` to include, at most 16. Each control group adds several metric
     /// series.

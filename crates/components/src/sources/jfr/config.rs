@@ -33,16 +33,16 @@ pub struct JfrConfig {
     /// time, or only data that is added to them later.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// Event groups to read; all except `exceptions` and `allocation` by default. The JVM's
-    /// settings determine which events it records.
+    /// Event groups to read. The default is all groups except `exceptions` and `allocation`. The
+    /// JVM's settings determine which events it records.
     #[serde(default = "default_events")]
     #[schemars(length(min = 1))]
     pub events: Vec<Group>,
     /// Aggregation period of metrics: whole seconds, 1s to 1d, aligned to the clock.
     #[serde(default = "default_period")]
     pub period: Interval,
-    /// Minimum duration of an event that also becomes a log event, or `off`. Raise it if there are
-    /// too many log events.
+    /// Events that last at least this long also become log events; `off` disables this. Raise the
+    /// threshold if there are too many log events.
     #[serde(default)]
     pub log_threshold: LogThreshold,
     /// Whether log events contain the thread's stack, up to 32 frames.

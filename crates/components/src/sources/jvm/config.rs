@@ -65,8 +65,8 @@ pub struct JvmSourceConfig {
     /// Additional classes that a script may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Methods whose calls are removed from a script where the result is not used. By default,
-    /// these are the calls that print, log or walk the stack.
+    /// Methods whose calls are removed from a script if the result is unused. The default is the
+    /// calls that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
 }

@@ -40,7 +40,7 @@ pub struct KafkaConfig {
     /// What happens to records without a value.
     #[serde(default)]
     pub tombstones: Tombstones,
-    /// Maximum size of the data to fetch ahead, 1MiB to 1GiB. Twice this size is reserved from
+    /// Maximum amount of data to fetch ahead, 1MiB to 1GiB. Twice this amount is reserved from
     /// `limits.memory`. Raise it for brokers with a long round-trip time.
     #[serde(default = "default_fetch_queue")]
     pub fetch_queue: Size,

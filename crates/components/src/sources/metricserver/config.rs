@@ -27,8 +27,8 @@ const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetricServerConfig {
-    /// Percentiles for timers and histograms, each from 0 to 1; 0.5, 0.9, 0.95, 0.99, 0.995 and
-    /// 0.999 by default.
+    /// Percentiles for timers and histograms, each from 0 to 1. The default is 0.5, 0.9, 0.95,
+    /// 0.99, 0.995 and 0.999.
     pub percentiles: Option<Vec<f64>>,
     /// Options that all point sources share.
     #[serde(flatten)]

@@ -67,7 +67,7 @@ pub struct PointOptions {
     /// Maximum number of concurrent connections; at most half of the process's limit on open files.
     #[schemars(range(min = 1, max = 65536))]
     pub max_connections: usize,
-    /// Tags that the source adds to each point to identify its sender. None by default, because
+    /// Tags that the source adds to each point to identify its sender. The default is none because
     /// each tag multiplies the number of series.
     pub origin_tags: Vec<OriginTag>,
     /// Maximum number of series per receiver; points in additional series are counted together. The

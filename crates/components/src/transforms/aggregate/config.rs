@@ -36,7 +36,7 @@ pub struct AggregateConfig {
     /// counted together under the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Maximum memory of all groups, taken from `limits.memory`. Above the maximum, events in
+    /// Maximum memory for all groups, taken from `limits.memory`. Above the maximum, events in
     /// additional groups are counted together under the `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,

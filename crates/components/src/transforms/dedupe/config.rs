@@ -15,7 +15,7 @@ pub struct DedupeConfig {
     /// Template that identifies an event: events with the same text are duplicates. The default is
     /// the message.
     pub key: Option<TextTemplate>,
-    /// Time for which an event is remembered after it was first seen. Duplicates do not extend it.
+    /// How long an event is remembered after it is first seen. Duplicates do not extend this time.
     #[serde(default = "minute")]
     pub window: Interval,
     /// Maximum number of remembered events; beyond this number, the oldest event is evicted. An

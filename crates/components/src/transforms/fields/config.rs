@@ -103,9 +103,9 @@ pub struct SubstringConfig {
     /// First character of the part, counted from 0; a negative number counts from the end.
     #[serde(default)]
     pub from: i64,
-    /// Maximum number of characters; the remaining text by default.
+    /// Maximum number of characters. The default is the remaining text.
     pub length: Option<u64>,
-    /// Field for the result; `field` by default.
+    /// Field for the result. The default is `field`.
     pub to: Option<String>,
 }
 
@@ -142,7 +142,7 @@ pub struct JoinConfig {
 pub struct LookupConfig {
     /// Field whose value is looked up.
     pub field: String,
-    /// Field for the result; `field` by default.
+    /// Field for the result. The default is `field`.
     pub to: Option<String>,
     /// Lookup table that maps each key to its value.
     #[serde(default)]
@@ -159,7 +159,7 @@ pub struct LookupConfig {
 pub struct HashConfig {
     /// The field to hash.
     pub field: String,
-    /// Field for the hash; `field` by default.
+    /// Field for the hash. The default is `field`.
     pub to: Option<String>,
     /// The hash function.
     #[serde(default)]

@@ -109,8 +109,8 @@ pub struct JvmConfig {
     /// Additional classes that scripts may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Methods whose calls are removed from scripts if the result is unused. By default, methods
-    /// that print, log or walk the stack.
+    /// Methods whose calls are removed from scripts if the result is unused. The default is the
+    /// calls that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
     /// Maximum output size of a call, as a multiple of a read block (1 MiB). The agent reserves

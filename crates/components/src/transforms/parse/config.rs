@@ -90,7 +90,7 @@ options! {
     strict: Option<bool>,
     /// For `delimited`: lines of the file that name the columns.
     header: Option<Header>,
-    /// For `syslog`: time zone of timestamps without a zone; `UTC` by default.
+    /// For `syslog`: time zone of timestamps without a zone. The default is `UTC`.
     timezone: Option<String>,
     /// For `json`: whether members of nested objects become separate fields, such as `a.b`.
     flatten: Option<bool>,
@@ -203,16 +203,16 @@ fn message() -> String {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeConfig {
-    /// Field with the timestamp; by default the line. The field is removed after its timestamp is
-    /// parsed, unless `keep` is set.
+    /// Field with the timestamp. The default is the line. The field is removed after its timestamp
+    /// is parsed, unless `keep` is set.
     pub field: Option<String>,
     /// Format of the timestamp: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`,
-    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats, of which the first that matches is
+    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats. The first format that matches is
     /// used.
     pub format: TimeFormats,
     /// Text directly before the timestamp. Without it, the timestamp starts at the beginning.
     pub after: Option<String>,
-    /// Occurrence of `after` that precedes the timestamp, counted from 1; the first by default.
+    /// Occurrence of `after` that precedes the timestamp, counted from 1. The default is the first.
     pub nth: Option<u32>,
     /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the host's zone.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Maximum number of formats that are listed in the reason of a line that no format parses.
 const REASONS_MAX: usize = 8;
 
-/// Events in which the parsed field is kept.
+/// Events that keep the parsed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {

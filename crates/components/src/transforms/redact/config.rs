@@ -29,7 +29,7 @@ pub struct RedactConfig {
     /// if the expression has no group.
     #[serde(default)]
     pub patterns: BTreeMap<String, String>,
-    /// Fields to search; all fields and the message by default.
+    /// Fields to search. The default is all fields and the message.
     pub fields: Option<Vec<String>>,
     /// Replacement for a redacted part.
     #[serde(default)]
@@ -37,7 +37,7 @@ pub struct RedactConfig {
     /// Secret key for hashing, used with `replace: hash`; at least 8 characters, preferably from a
     /// variable such as `${REDACT_KEY}`.
     pub key: Option<String>,
-    /// Replacement text, for `replace: text`; `***` by default.
+    /// Replacement text, for `replace: text`. The default is `***`.
     pub text: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub struct RulesConfig {
     /// Tasks, and patterns such as `tasks/*.yaml` for files with additional tasks.
     #[schemars(with = "Vec<TaskOrFiles>")]
     pub tasks: Vec<TaskConfig>,
-    /// Maximum memory of all groups, taken from `limits.memory`, which must be at least four times
+    /// Maximum memory for all groups, taken from `limits.memory`, which must be at least four times
     /// as large. Above the maximum, events in additional groups are counted together under the
     /// `overflow` tag.
     #[serde(default = "memory")]

@@ -19,7 +19,7 @@ const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of groups of a window.
 const GROUPS_MAX: usize = 20_000_000;
 
-/// Maximum number of sample lines of a group.
+/// Maximum number of sample messages per group.
 const SAMPLES_MAX: u16 = 100;
 
 /// Name of the field that holds the message.
@@ -29,8 +29,7 @@ const MESSAGE: &str = "message";
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskConfig {
-    /// Name of the task, with which the names of its metrics begin. The name must be unique in the
-    /// transform.
+    /// Name of the task, unique in the transform. The names of the task's metrics begin with it.
     pub name: String,
     /// Fields that the task extracts from an event, by name. All other names refer to fields of the
     /// event.
@@ -50,14 +49,14 @@ pub struct TaskConfig {
     /// Time that selects an event's window.
     #[serde(default)]
     pub time: Time,
-    /// Time that a window waits for late events after its end, with `time: log`; at most 24h.
+    /// How long a window waits for late events after its end, with `time: log`; at most 24h.
     #[serde(default)]
     pub lateness: Option<Interval>,
     /// Maximum number of groups in a window. Events in additional groups are counted together
     /// under the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Number of sample lines per group, up to 100, in the `samples` field of the results.
+    /// Number of sample messages per group, up to 100, in the `samples` field of the results.
     #[serde(default)]
     pub samples: u16,
     /// Maximum time between the end of a window and its results, at most 24h. After this time, the
@@ -96,7 +95,7 @@ pub struct FieldConfig {
     pub json: Option<String>,
     /// A field of the event.
     pub field: Option<String>,
-    /// Field of the event to search; the message by default.
+    /// Field of the event to search. The default is the message.
     pub from: Option<String>,
     /// Type of the field. Text that does not have this type is treated as missing.
     #[serde(rename = "type")]

@@ -15,7 +15,7 @@ pub struct SampleConfig {
     /// Sampling ratio: one event in this many is kept.
     pub one_in: u64,
     /// Template for the sampling key. Events with the same key are kept or dropped together, such
-    /// as all events of a request. By default each event is sampled separately.
+    /// as all events of a request. Without a key, each event is sampled separately.
     pub key: Option<TextTemplate>,
 }
 

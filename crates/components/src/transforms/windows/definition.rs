@@ -34,7 +34,7 @@ pub struct Definition {
     pub group_by: Vec<String>,
     /// Functions with their names.
     pub emit: Vec<(String, Emit)>,
-    /// Number of sample lines per group; 0 for none.
+    /// Number of sample messages per group; 0 for none.
     pub samples: u16,
     /// Length of the windows in seconds.
     pub window_s: u64,
