@@ -292,7 +292,7 @@ fn a_connection_that_ends_is_explained() {
         write!(stream, "3\r\n{{}}\n\r\n").unwrap();
     });
     let output = run("tap", &url, &["in"]);
-    let expected = "the agent closed the connection, because it stopped or this command read \
+    let expected = "the agent closed the connection because it stopped or this command read \
                     nothing for 30 s\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
     assert_eq!(text(&output.stdout), "{}\n");

@@ -394,7 +394,7 @@ fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &Confi
         help,
         config.hash() >> (u64::BITS - CONFIG_HASH_BITS),
     );
-    let help = "1 if the last reload succeeded, 0 if it was refused.";
+    let help = "1 if the last reload succeeded, 0 if it was rejected.";
     text.single("millstream_config_reload_success", "gauge", help, u8::from(!config.is_refused()));
 }
 

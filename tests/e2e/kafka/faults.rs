@@ -50,10 +50,10 @@ fn oversized_records_are_rejected_alone_and_the_others_arrive_in_order() {
     let (lines, rest) = texts.split_at(expected.len());
     assert!(lines.iter().eq(expected.iter()), "no gap, no repeat, in order\n{}", agent.log());
     assert_eq!(rest, ["last", "later"]);
-    // The agent logs the refusal at most once in 30 s.
+    // The agent logs the rejection at most once in 30 s.
     let said_max = 1 + begun.elapsed().as_secs() as usize / 30;
     assert!(
-        (1..=said_max).contains(&agent.log().matches("a record of").count()),
+        (1..=said_max).contains(&agent.log().matches("-byte record").count()),
         "said at a limited rate\n{}",
         agent.log()
     );

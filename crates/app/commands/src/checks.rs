@@ -173,7 +173,7 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
     let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp");
     let fault = |name: &String| {
         let what = format!(
-            "the attribute `{name}` of `{}` is reserved, because every event contains this key",
+            "the attribute `{name}` of `{}` is reserved because every event contains this key",
             component.id
         );
         Fault::new(&component.place, what, "rename the attribute")

@@ -42,7 +42,7 @@ const TOKEN_BYTES_MAX: u64 = 4 << 10;
 /// Reason for the early end of a lasting response. The time is the time after which an agent closes
 /// a connection whose client reads nothing.
 pub const ENDED: &str =
-    "the agent closed the connection, because it stopped or this command read nothing for 30 s";
+    "the agent closed the connection because it stopped or this command read nothing for 30 s";
 
 /// The agent to use: the agent of a configuration, or one at a place.
 #[derive(clap::Args)]

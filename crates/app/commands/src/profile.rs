@@ -33,7 +33,7 @@ pub const HELP: &str = "Example:\n  \
     Each thread is sampled once per interval of CPU time (-e cpu) or of time (-e wall), or once per\n\
     512 KiB of objects that it allocates in the JVM (-e alloc, without -i). The roots are component\n\
     ids; work for no component is below the name of the thread. SIGINT ends the profile early.\n\
-    --last gets the earlier samples of an agent with profiler.continuous.\n\n\
+    --last gets earlier samples from an agent with profiler.continuous.\n\n\
     Exit status: 0 done; 1 no agent is running, another profile is in progress, or the output cannot\n\
     be written; 2 invalid configuration or usage.";
 

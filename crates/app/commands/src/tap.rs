@@ -31,7 +31,7 @@ pub const HELP: &str = "Example:\n  \
     ID is a source or transform to see its output, ID.OUTPUT for a named output, or a sink to see its\n\
     input. The tap examines at most 1,000 events per second, and --where selects among these. Events\n\
     are shown as the downstream sinks receive them: every `redact` transform on the path is applied,\n\
-    unless --raw is set. A tap neither delays nor drops events of the agent. With --follow each line is\n\
+    unless --raw is set. A tap neither delays nor drops the agent's events. With --follow each line is\n\
     an event that passed ID, with its path from the source to the sinks. Events go to standard output\n\
     and messages to standard error. Without --limit the command runs until Ctrl-C.\n\n\
     Exit status: 0 done; 1 no agent is running, the agent stops, too many taps are open, or the output\n\

@@ -109,7 +109,7 @@ impl Explanation<'_> {
         };
         let index = postings.first().and_then(|first| self.0.gates.index_of(*first));
         let Some(index) = index else {
-            return "nothing, because its condition is never true".to_owned();
+            return "nothing because its condition is never true".to_owned();
         };
         let field = Described(&self.0.fields.list[index.field().index()].field);
         match index {
@@ -239,7 +239,7 @@ d
   then tests (status > 1)
   groups by service (shared)
 e
-  finds events by nothing, because its condition is never true
+  finds events by nothing because its condition is never true
   groups by service (shared)
 ";
         assert_eq!(text, expected);

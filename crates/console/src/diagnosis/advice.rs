@@ -26,8 +26,8 @@ const BY_KIND: &[(Cause, &str, &str)] = &[
     (Cause::EndpointRefuses, "redirect", "the endpoint of {} redirects to another address, which the sink does not follow: configure that address"),
 ];
 
-/// Advice on a sink whose endpoint refuses all events for their content.
-const ALL_REFUSED: &str = "the endpoint refuses everything that {} sends: read its response in the \
+/// Advice on a sink whose endpoint rejects all events for their content.
+const ALL_REFUSED: &str = "the endpoint rejects everything that {} sends: read its response in the \
                            agent's log, and compare `encoding`, `headers` and the address with the \
                            endpoint's requirements";
 
@@ -116,6 +116,6 @@ mod tests {
         }
         let gone = advice(RateLimit, "out", None);
         assert!(gone.contains("out"), "a reload has removed it: {gone}");
-        assert!(all_refused("out").contains("refuses everything that out sends"));
+        assert!(all_refused("out").contains("rejects everything that out sends"));
     }
 }

@@ -537,7 +537,7 @@ fn a_sink_whose_endpoint_refuses_all_is_the_bottleneck_and_one_that_accepts_some
         (source.status, source.numbers["delivered_events"].as_u64()),
         (Status::Late, Some(0))
     );
-    assert!(advice(source).contains("refuses everything that out sends"), "{source:?}");
+    assert!(advice(source).contains("rejects everything that out sends"), "{source:?}");
     let bottleneck = all.bottleneck();
     assert_eq!(
         (bottleneck.component.as_deref(), &*bottleneck.reason),
@@ -548,7 +548,7 @@ fn a_sink_whose_endpoint_refuses_all_is_the_bottleneck_and_one_that_accepts_some
     let source = &some.diagnosis().sources[0];
     assert_eq!((source.status, source.cause), (Status::Degraded, Some(Cause::EndpointRefuses)));
     assert_eq!(source.numbers["delivered_events"].as_f64().map(|events| events > 0.0), Some(true));
-    assert!(!advice(source).contains("refuses everything"), "{source:?}");
+    assert!(!advice(source).contains("rejects everything"), "{source:?}");
 }
 
 #[test]

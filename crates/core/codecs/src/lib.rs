@@ -171,7 +171,7 @@ impl Encoding {
     pub fn check(&self) -> Vec<OptionError> {
         if self.metadata_key == "message" || self.metadata_key == self.timestamp_key {
             let message = format!(
-                "`{}` is reserved, because every event contains this key; use another name",
+                "`{}` is reserved because every event contains this key; use another name",
                 self.metadata_key
             );
             return vec![OptionError::new("/encoding/metadata_key", message)];

@@ -284,7 +284,7 @@ impl DiskBuffer {
         let id = &self.sink_id;
         let folder = self.lock().view.folder.clone();
         log::error!(
-            "sink {id}: {entries} entries of the disk buffer are damaged or missing and lost (at \
+            "sink {id}: {entries} entries in the disk buffer are damaged or missing and lost (at \
              least {events} events); damaged files are kept in {}",
             folder.display()
         );
@@ -345,8 +345,7 @@ impl EntryLedger for DiskBuffer {
             self.counters.dropped("panic", *events);
             let id = &self.sink_id;
             log::error!(
-                "sink {id}: dropped {events} events of the disk buffer, because delivering them \
-                 panics"
+                "sink {id}: dropped {events} events from the disk buffer because delivery panicked"
             );
         }
         ended.settle();

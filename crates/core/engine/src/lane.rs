@@ -602,7 +602,7 @@ impl LaneDriver {
                     self.counters.error(error.kind);
                     self.counters.dropped(error.kind, payload.events);
                     log::error!(
-                        "{} {}: {} events refused: {error}",
+                        "{} {}: {} events rejected: {error}",
                         self.kind,
                         self.sink_id,
                         payload.events

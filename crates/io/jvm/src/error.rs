@@ -126,7 +126,7 @@ pub enum RegisterError {
 pub enum ControlError {
     /// There was no response in time.
     #[error(
-        "the JVM has not responded for {0} seconds, because it is compiling a rule that is too \
+        "the JVM has not responded for {0} seconds because it is compiling a rule that is too \
          complex, or has too little memory"
     )]
     Timeout(u64),

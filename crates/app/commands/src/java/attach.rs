@@ -267,7 +267,7 @@ fn judge(answer: &str) -> Result<(), AttachError> {
     match (status, code) {
         ("0", None | Some("0")) => Ok(()),
         ("0", Some(code)) => Err(AttachError::Answer(meaning(code))),
-        ("", _) => Err(AttachError::Answer("nothing, because it exited".to_owned())),
+        ("", _) => Err(AttachError::Answer("nothing because it exited".to_owned())),
         (status, _) if rest.is_empty() => {
             Err(AttachError::Answer(format!("error {status} without a reason")))
         }

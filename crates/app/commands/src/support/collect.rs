@@ -40,7 +40,7 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Message if no agent can be found.
 const UNKNOWN: &str =
-    "cannot find the agent, because the configuration does not set data_dir; add --data-dir";
+    "cannot find the agent because the configuration does not set data_dir; add --data-dir";
 
 /// Fills the bundle.
 pub fn collect(target: &Target, bundle: &mut Bundle) {

@@ -16,7 +16,7 @@ use std::time::Duration;
 const WAIT_SHOWN: Duration = Duration::from_micros(100);
 
 /// Note on a component that did not receive an event together with this batch.
-const SKIPPED: &str = "read for this component at another time, because it has no capacity now or \
+const SKIPPED: &str = "read for this component at another time because it has no capacity now or \
                        already has the event";
 
 /// The connections between the components of a configuration, to explain what an event waits for.
@@ -268,8 +268,8 @@ fn delivery_note(delivery: &DeliveryStage) -> String {
     .to_owned();
     match delivery.refused {
         0 => {}
-        1 => note += "; the endpoint refused an event in the batch",
-        events => note += &format!("; the endpoint refused {events} events in the batch"),
+        1 => note += "; the endpoint rejected an event in the batch",
+        events => note += &format!("; the endpoint rejected {events} events in the batch"),
     }
     match delivery.failures {
         0 => {}

@@ -93,7 +93,7 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
     match (&data.diagnosis, data.finding(source)) {
         (_, Some(found)) => finding(found, lines),
         (super::api::Part::Missing, _) => {
-            add(lines, "diagnosis", "not available, because the agent is an older release");
+            add(lines, "diagnosis", "not available because the agent is an older release");
         }
         _ => {}
     }

@@ -273,7 +273,7 @@ fn bottleneck(model: &Model) -> String {
     let known = match &model.data.bottleneck {
         Part::Known(known) => known,
         Part::Missing => {
-            return "bottleneck: not available, because the agent is an older release".to_owned();
+            return "bottleneck: not available because the agent is an older release".to_owned();
         }
         Part::Unknown => return String::new(),
     };

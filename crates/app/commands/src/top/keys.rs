@@ -22,7 +22,7 @@ pub const HELP: &[&str] = &[
     "components  in/s and out/s: events; util: busy threads; lag: bytes (records of",
     "            Kafka) that the worst sink has not settled, lag_s in log time;",
     "            status: late, degraded, starting, idle or healthy, with the cause;",
-    "            failing: the sink does not deliver, or its endpoint refuses events",
+    "            failing: the sink does not deliver, or its endpoint rejects events",
     "files       share: of its source's rate; delay: since its newest log time;",
     "            unreadable files come first",
     "series      of metric sources",

@@ -51,7 +51,7 @@ impl Routes {
         }
         let sum = |sum: usize, route: &Route| sum.checked_add(route.parts);
         if !reader.is_at_end() || routes.iter().try_fold(0, sum) != Some(parts) {
-            return Err(RoutingError("the parts of the files do not add up to the payload's"));
+            return Err(RoutingError("the parts in the files do not add up to the payload's"));
         }
         Ok(Routes(routes.into()))
     }

@@ -301,11 +301,11 @@ struct EndedAttempt {
 fn refused_text(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",
-        false => "dropped and counted as refused",
+        false => "dropped and counted as `refused`",
     };
     match events {
-        1 => format!("the endpoint refused an event; it is {end}"),
-        _ => format!("the endpoint refused {events} events; they are {end}"),
+        1 => format!("the endpoint rejected an event; it is {end}"),
+        _ => format!("the endpoint rejected {events} events; they are {end}"),
     }
 }
 

@@ -66,7 +66,7 @@ impl<P: Packer, R: Send + 'static> LaneState<P, R> {
         }
         self.warned_at = Some(now);
         log::warn!(
-            "sink {}: {text}: {answer}; additional refusals are not logged for {} s",
+            "sink {}: {text}: {answer}; further rejections are not logged for {} s",
             self.sink,
             WARN_INTERVAL.as_secs()
         );

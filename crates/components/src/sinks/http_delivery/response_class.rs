@@ -87,14 +87,14 @@ fn with_excerpt(text: String, response: &Response) -> String {
 pub fn refusal(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",
-        false => "dropped and counted as refused",
+        false => "dropped and counted as `refused`",
     };
     match events {
-        0 => "the endpoint refused a request without events".to_owned(),
-        1 => format!("the endpoint refused an event; it is {end}"),
+        0 => "the endpoint rejected a request without events".to_owned(),
+        1 => format!("the endpoint rejected an event; it is {end}"),
         _ => format!(
-            "the endpoint refused a request with {events} events; the sink splits the request and \
-             resends the parts; an event that is refused alone is {end}"
+            "the endpoint rejected a request with {events} events; the sink splits the request and \
+             resends the parts; an event that is rejected alone is {end}"
         ),
     }
 }
@@ -186,7 +186,7 @@ mod tests {
         let text = |events| refusal(events, false);
         assert!(text(1).contains("it is dropped") && !text(1).contains("split"));
         assert!(text(7).contains("7 events") && text(7).contains("splits the request"));
-        assert!(refusal(7, true).contains("rejected") && !refusal(7, true).contains("dropped"));
+        assert!(refusal(7, true).contains("`rejected`") && !refusal(7, true).contains("dropped"));
     }
 
     #[test]

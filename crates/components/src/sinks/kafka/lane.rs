@@ -219,8 +219,8 @@ impl KafkaLane {
                 false => format!("counted as {reason}"),
             };
             log::warn!(
-                "topic {}: the broker refused a record of {} bytes ({}); the record is {end}; \
-                 additional refusals are not logged for {} s",
+                "topic {}: the broker rejected a {}-byte record ({}); the record is {end}; \
+                 further rejections are not logged for {} s",
                 run.topic,
                 sent.shipment.payload(failure.record).len(),
                 failure.code,
@@ -341,8 +341,8 @@ impl KafkaLane {
         if errors::is_about_record(cause.code) {
             let (topic, bytes) = (&cause.topic, self.batching.batch_bytes);
             log::info!(
-                "topic {topic}: the broker refused a batch of up to {bytes} bytes ({}); sending \
-                 smaller batches",
+                "topic {topic}: the broker rejected a batch of up to {bytes} bytes ({}); \
+                 sending smaller batches",
                 cause.code
             );
             self.set_batching(self.batching.smaller());

@@ -27,7 +27,7 @@ impl EncodedShipment {
         let events = |run: &Run| run.events.checked_mul(run.records.len() as u64);
         let sum = |sum: u64, run: &Run| sum.checked_add(events(run)?);
         if !reader.is_at_end() || runs.iter().try_fold(0, sum) != Some(payload.events) {
-            return Err(RoutingError("the events of the records do not add up to the payload's"));
+            return Err(RoutingError("the events in the records do not add up to the payload's"));
         }
         let shipment = Shipment { parts: payload.parts.clone(), runs };
         Ok(EncodedShipment::recreated(shipment, codec))

@@ -8,13 +8,13 @@ pub fn log_conflicts(sink: &str, conflicts: Vec<NameConflict>) {
         if kept == refused {
             log::warn!(
                 "sink {sink}: different tags of metric {refused:?} become the same labels of \
-                 {exposed}; the first series keeps the labels, and the sink refuses the others as \
-                 name_conflict; rename the tags, or set `name_escaping: values`"
+                 {exposed}; the first series keeps the labels, and the sink rejects the others as \
+                 `name_conflict`; rename the tags, or set `name_escaping: values`"
             );
         } else {
             log::warn!(
                 "sink {sink}: metrics {kept:?} and {refused:?} both become {exposed}; the first \
-                 metric keeps the name, and the sink refuses the other as name_conflict; rename \
+                 metric keeps the name, and the sink rejects the other as `name_conflict`; rename \
                  one of them, or set `name_escaping: values`"
             );
         }

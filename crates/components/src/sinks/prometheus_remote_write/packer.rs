@@ -286,7 +286,7 @@ impl RemotePacker {
         let compressed = self.compressor.compress(&body.parts());
         let failed = |error| {
             log::error!(
-                "cannot compress a request: {error}; dropping its {} events as refused",
+                "cannot compress a request: {error}; dropping its {} events as `refused`",
                 body.events()
             )
         };
@@ -307,8 +307,8 @@ impl RemotePacker {
         self.refused_series.note_alone(sample, reason, packed_ms);
         if self.refused_series.is_full() && !was_full {
             log::warn!(
-                "sink {}: the endpoint refuses more than {SERIES_MAX} series, which is the number \
-                 that the sink can track; requests that contain other refused series are split \
+                "sink {}: the endpoint rejects more than {SERIES_MAX} series, which is the number \
+                 that the sink can track; requests that contain other rejected series are split \
                  repeatedly, and valid samples in them are rejected",
                 self.sink
             );

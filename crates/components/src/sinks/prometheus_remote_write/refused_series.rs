@@ -17,7 +17,7 @@ pub const SERIES_MAX: usize = 100_000;
 const REASONS_MAX: usize = 10_000;
 
 /// Reason for series beyond [`REASONS_MAX`].
-const OTHER_REASON: &str = "the endpoint refused an earlier sample of this series";
+const OTHER_REASON: &str = "the endpoint rejected an earlier sample of this series";
 
 /// Time for which the samples of a refused series are omitted, in milliseconds.
 const AGE_MS: u64 = 10 * 60 * 1000;

@@ -185,7 +185,7 @@ impl TcpConfig {
             Some(batch) if self.has_batches() => errors.extend(batch.check()),
             Some(_) => errors.push(OptionError::new(
                 "/batch",
-                "has no effect, because events are sent immediately without compression and \
+                "has no effect because events are sent immediately without compression and \
                  acknowledgements; remove it",
             )),
             None => {}

@@ -169,7 +169,7 @@ impl TcpLane {
         if self.warned_at.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
             self.warned_at = Some(Instant::now());
             log::warn!(
-                "sink {}: the endpoint refused {} events: {reason}",
+                "sink {}: the endpoint rejected {} events: {reason}",
                 self.sink,
                 pending.frame.events
             );

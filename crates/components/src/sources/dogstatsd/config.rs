@@ -96,7 +96,7 @@ impl DogStatsdConfig {
     /// Checks that `gauge_deltas` is used with a single receiver. Each receiver applies changes
     /// only to its own value of a gauge, so several receivers would compute wrong values.
     fn check_deltas(&self) -> Option<OptionError> {
-        let text = "needs a single receiver, because several receivers apply changes out of order; \
+        let text = "needs a single receiver because several receivers apply changes out of order; \
                     use `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
             .then(|| OptionError::new("/gauge_deltas", text.to_owned()))

@@ -193,7 +193,7 @@ impl BackfillConfig {
         let reader = self.format.as_ref().map(|format| spec(format).reader()).transpose();
         let reader = reader.map_err(|(pointer, message)| OptionError::new(pointer, message))?;
         if reader.is_none() && !finds_times {
-            let message = "is required, because the source does not parse times; use, for example, \
+            let message = "is required because the source does not parse times; use, for example, \
                            format: iso8601";
             return Err(OptionError::new("/format", message));
         }

@@ -125,7 +125,7 @@ impl Deliver for Queue {
         let Some(reader) = self.reader.get() else { return };
         reader.counters.error("invalid");
         reader.counters.dropped("invalid", events);
-        log::error!("source {}: {events} events were refused: {reason}", reader.id);
+        log::error!("source {}: {events} events were rejected: {reason}", reader.id);
     }
 }
 

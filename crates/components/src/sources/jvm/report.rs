@@ -29,7 +29,7 @@ impl Report {
     pub fn log(&self, process: Option<&str>, threads_max: u64) {
         if !self.hanging.is_empty() {
             log::warn!(
-                "collectors are hanging and still occupy their threads, because their calls ignore \
+                "collectors are hanging and still occupy their threads because their calls ignore \
                  interruption: {}",
                 names(&self.hanging)
             );

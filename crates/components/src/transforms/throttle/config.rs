@@ -63,7 +63,7 @@ impl Component for ThrottleConfig {
         if self.on_excess == OnExcess::Slow && self.key.is_some() {
             error(
                 "/on_excess",
-                "cannot slow down the events of a single key; use on_excess: drop, or remove key",
+                "cannot slow down the events for a single key; use on_excess: drop, or remove key",
             );
         }
         errors

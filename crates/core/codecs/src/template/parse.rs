@@ -162,7 +162,7 @@ fn topic(parts: &mut [Part]) -> Result<(), String> {
     }
     if first.is_none() && text.len() > TOPIC_BYTES_MAX {
         return Err(format!(
-            "exceeds the {TOPIC_BYTES_MAX} bytes of a topic name; use a shorter name"
+            "exceeds the {TOPIC_BYTES_MAX}-byte limit for topic names; use a shorter name"
         ));
     }
     share(parts, parts.len(), TOPIC_BYTES_MAX)
@@ -193,7 +193,7 @@ fn index(parts: &mut [Part]) -> Result<(), String> {
     }
     if first.is_none() && text.len() > INDEX_BYTES_MAX {
         return Err(format!(
-            "exceeds the {INDEX_BYTES_MAX} bytes of an index name; use a shorter name"
+            "exceeds the {INDEX_BYTES_MAX}-byte limit for index names; use a shorter name"
         ));
     }
     share(parts, parts.len(), INDEX_BYTES_MAX)

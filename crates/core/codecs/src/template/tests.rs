@@ -208,13 +208,13 @@ fn errors_say_what_to_write_instead() {
         (error("a b", Use::Topic), "is not a topic name; use"),
         (error("a*", Use::Topic), "is not a topic name; use"),
         (error("..", Use::Topic), "is not a topic name; include"),
-        (error(&"x".repeat(250), Use::Topic), "exceeds the 249 bytes of a topic"),
+        (error(&"x".repeat(250), Use::Topic), "exceeds the 249-byte limit for topic names"),
         (error("{{ host }}", Use::Index), "a field needs text before it; use"),
         (error("Logs", Use::Index), "is not an index name; use lowercase letters"),
         (error("a,b", Use::Index), "is not an index name; use"),
         (error("_all", Use::Index), "an index name cannot begin with `-` or `_`; begin"),
         (error("..", Use::Index), "is not an index name; include"),
-        (error(&"x".repeat(256), Use::Index), "exceeds the 255 bytes of an index name"),
+        (error(&"x".repeat(256), Use::Index), "exceeds the 255-byte limit for index names"),
     ];
     for (found, expected) in all {
         assert!(found.starts_with(expected), "{found}\n{expected}");

@@ -89,6 +89,6 @@ mod tests {
         }
         decompression.remove(OriginId(2));
         assert_eq!(decompression.finish(OriginId(1)), Some(OriginId(3)));
-        assert_eq!(decompression.finish(OriginId(3)), None, "the file was not admitted yet");
+        assert_eq!(decompression.finish(OriginId(3)), None, "the file is not admitted yet");
     }
 }

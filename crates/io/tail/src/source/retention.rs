@@ -344,7 +344,7 @@ impl Retention {
         let needed = if is_compressed { size } else { size.saturating_sub(from) };
         if needed > space {
             log::error!(
-                "source {source}: cannot copy the rest of the deleted file {name}, because \
+                "source {source}: cannot copy the rest of the deleted file {name} because \
                  the copy would exceed held.max; raise held.max"
             );
             return 0;

@@ -10,7 +10,7 @@ pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<
     cx.counters.error("truncated_unread");
     cx.counters.dropped("truncated_unread", 1);
     log::error!(
-        "source {}: {bytes} bytes of {} are lost, because its copy does not contain them",
+        "source {}: {bytes} bytes of {} are lost because its copy does not contain them",
         cx.info.id,
         tail.name()
     );

@@ -346,7 +346,11 @@ impl Tails {
         }
         let Err(error) = open.store.keep(&heads) else { return true };
         cx.counters.error("checkpoint");
-        log::error!("source {}: cannot save the heads of files: {error}; retrying", cx.info.id);
+        log::error!(
+            "source {}: cannot save the heads of files (hashes of their first bytes): {error}; \
+             retrying",
+            cx.info.id
+        );
         for id in grown {
             if let Some(tail) = self.files.get_mut(id) {
                 tail.forget_head();

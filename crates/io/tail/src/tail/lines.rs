@@ -245,7 +245,7 @@ impl Tail {
         ack.finish();
         cx.counters.dropped("panic", 1);
         log::error!(
-            "{}: rejected the line at offset {begin}, because a sink panics on it",
+            "{}: rejected the line at offset {begin} because a sink panics on it",
             self.origin.name
         );
         self.cursors.advance(request.choice.index, end);

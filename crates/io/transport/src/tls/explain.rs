@@ -94,7 +94,8 @@ fn not_trusted(untrusted: &Untrusted, host: &str, files: &TlsFiles) -> String {
         None => format!("set `ca_file` to {missing}"),
     };
     format!(
-        "the certificate of {host}, {certificate}, {what} {store}; {remedy}, or set `pin` to its fingerprint"
+        "the certificate of {host}, {certificate}, {what} {store}; {remedy}, or set `pin` to \
+         the fingerprint of {host}'s certificate"
     )
 }
 

@@ -55,7 +55,7 @@ impl Pin {
         if let Some(hash) = text.strip_prefix("sha256//") {
             return match is_base64_hash(hash) {
                 true => Ok(Pin::PublicKey(hash.to_owned())),
-                false => Err(format!("{text:?} is not the Base64 of a SHA-256 hash; {FORMS}")),
+                false => Err(format!("{text:?} is not a Base64-encoded SHA-256 hash; {FORMS}")),
             };
         }
         let hash = without_prefix(text).replace(':', "");

@@ -81,7 +81,7 @@ final class SourceCheck extends ClassCodeVisitorSupport {
     @Override
     public void visitSynchronizedStatement(SynchronizedStatement statement) {
         compilation.refuse(
-                "synchronized is not allowed in a script and is not needed, because each worker has separate variables", statement);
+                "synchronized is not allowed in a script and is not needed because each worker has separate variables", statement);
     }
 
     @Override

@@ -41,7 +41,7 @@ final class BatchRow implements Row {
     Call call() {
         Call current = call;
         if (current == null) {
-            throw new IllegalStateException("this row is no longer valid, because its batch has ended");
+            throw new IllegalStateException("this row is no longer valid because its batch has ended");
         }
         if (Thread.currentThread() != owner) {
             throw new IllegalStateException("only the thread that runs the operator can use a row");
