@@ -7,7 +7,7 @@ use millstream_model::Kind;
 /// The target of these log lines, by which users can select them: the module that starts the agent.
 const TARGET: &str = "millstream::run";
 
-/// Reports task files that were refused.
+/// Reports task files that were rejected.
 pub fn report_refused(config: &Config) {
     let faults = config.refused.iter().map(ToString::to_string);
     logging::each(log::Level::Error, TARGET, faults);

@@ -14,7 +14,7 @@ use millstream_model::{BuildError, InternalMetrics};
 /// Loads configurations, and accepts only those that the engine could run.
 pub const LOADER: Loader = Loader { refused };
 
-/// Returns the reason why a run of this configuration would be refused, without opening anything.
+/// Returns the reason why a run of this configuration would be rejected, without opening anything.
 fn refused(config: &Config) -> Option<String> {
     if let Some(reason) = jvms::oversized_jvm(config) {
         return Some(reason);

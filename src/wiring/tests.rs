@@ -1,4 +1,4 @@
-//! Tests of configurations that are refused before anything runs.
+//! Tests of configurations that are rejected before anything runs.
 
 use super::*;
 use millstream_config::Registry;

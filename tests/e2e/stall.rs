@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time for which the second sink is dead.
+/// How long the second sink is dead.
 const DEAD: Duration = Duration::from_secs(30);
 
 const LINES_PER_SECOND: usize = 20_000;

@@ -27,7 +27,7 @@ pub enum Via {
     },
 }
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// `Host` is missing or names another host.
@@ -39,7 +39,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the response to a refused request.
+    /// Returns the response to a rejected request.
     pub fn reply(self) -> Reply {
         match self {
             Refusal::Host => error(

@@ -37,11 +37,11 @@ const HISTORY_SECONDS: f64 = 30.0;
 /// Maximum time that a condition may be absent before it is treated as over, in seconds.
 const GAP_SECONDS: f64 = 3.0;
 
-/// Time for which findings about the lines of a source are kept while nothing is read from the
-/// source, in seconds.
+/// How long findings about the lines of a source are kept while nothing is read from the source, in
+/// seconds.
 const KEPT_SECONDS: f64 = 60.0;
 
-/// Time for which a source without a cause is treated as starting, in seconds: the window, and the
+/// How long a source without a cause is treated as starting, in seconds: the window, and the
 /// longest time that a condition must hold.
 const STARTING_SECONDS: f64 = 24.0;
 
@@ -85,7 +85,7 @@ impl SourceDiagnosis {
 pub struct Diagnosis {
     /// Whether a source is late or degraded.
     pub late: bool,
-    /// Time for which snapshots have been compared, in seconds, at most half a minute.
+    /// How long snapshots have been compared, in seconds, at most half a minute.
     pub observed_seconds: f64,
     /// Diagnoses of the sources, in the order of the configuration.
     pub sources: Vec<SourceDiagnosis>,

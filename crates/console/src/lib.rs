@@ -3,7 +3,7 @@
 //! A separate crate because it cuts a dependency: no other crate needs the HTTP server.
 //!
 //! A TCP listener and a Unix socket in the data folder, the *control socket*, serve the same
-//! routes. Over TCP, most routes need a token, and the console refuses requests that a foreign web
+//! routes. Over TCP, most routes need a token, and the console rejects requests that a foreign web
 //! page could have sent. Clients that may open the control socket need no token.
 //!
 //! The console and the engine never wait for each other: a request takes a snapshot, renders it and

@@ -24,7 +24,7 @@ pub const REQUEST_BYTES_MAX: usize = 4 << 10;
 /// Maximum duration of a profile.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 
-/// Time for which a finished profile is kept for its client.
+/// How long a finished profile is kept for its client.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Size of the buffer for samples that are not aggregated yet, in bytes: a tenth of a second.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PERIOD: f64 = 2.0;
 const HOUR: i64 = 3600;
 
-/// Time for which points are sent before each step and after the last step: several periods, but
-/// not a multiple of the period.
+/// How long points are sent before each step and after the last step: several periods, but not a
+/// multiple of the period.
 const BETWEEN: Duration = Duration::from_millis(4_700);
 
 /// Returns the library that fakes a process's wall clock, if it is installed, with or without

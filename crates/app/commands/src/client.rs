@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-/// Maximum time for a request: the time for which the agent serves a connection.
+/// Maximum time for a request: how long the agent serves a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum response size in bytes. A response may contain the state of thousands of files and
@@ -95,7 +95,7 @@ pub struct Client {
 pub enum ClientError {
     /// No agent is running in this data folder.
     NotRunning(PathBuf),
-    /// The agent refused the request.
+    /// The agent rejected the request.
     Refused(StatusCode, String),
     /// The request failed with this message.
     Failed(String),
@@ -232,7 +232,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if no agent is running at the place, it refuses the request, the response
+    /// Returns an error if no agent is running at the place, it rejects the request, the response
     /// is too long, or the request fails.
     pub async fn request(
         &self,
@@ -263,7 +263,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if no agent is running at the place, it refuses the request, or the
+    /// Returns an error if no agent is running at the place, it rejects the request, or the
     /// connection fails.
     pub async fn stream(
         &self,

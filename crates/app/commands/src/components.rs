@@ -14,7 +14,7 @@ pub fn resources(config: &Config) -> Resources {
     resources
 }
 
-/// Returns the metadata shared by all events of a source.
+/// Returns the metadata shared by all events from a source.
 pub fn source_info(component: &Component) -> SourceInfo {
     SourceInfo {
         id: component.id.clone(),

@@ -1,4 +1,4 @@
-//! `millstream diagnose`: why the events of each source are late, lost or wrong.
+//! `millstream diagnose`: why the events from each source are late, lost or wrong.
 
 use crate::client::{AgentArgs, Client, ClientError};
 use crate::exit::{DONE, FAILED, USAGE};

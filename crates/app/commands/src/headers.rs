@@ -69,7 +69,7 @@ fn is_certain(lines: &HeaderLines) -> bool {
     !matches!(lines, HeaderLines::IfPresent { .. })
 }
 
-/// Returns the transforms that receive events of a source, directly or through other transforms.
+/// Returns the transforms that receive events from a source, directly or through other transforms.
 fn readers<'c>(config: &'c Config, source: &Component) -> Vec<&'c Component> {
     if source.kind != Kind::Source {
         return Vec::new();

@@ -21,8 +21,9 @@ pub type Loaded = Result<Config, Vec<Fault>>;
 /// Loads configurations, and accepts those that an agent could run.
 #[derive(Clone, Copy)]
 pub struct Loader {
-    /// Returns the reason why a checked configuration would be refused at startup, if there is one.
-    /// Opens nothing. It is a function pointer, because only the program can build the components.
+    /// Returns the reason why a checked configuration would be rejected at startup, if there is
+    /// one. Opens nothing. It is a function pointer, because only the program can build the
+    /// components.
     pub refused: fn(&Config) -> Option<String>,
 }
 

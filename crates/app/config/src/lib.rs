@@ -138,7 +138,7 @@ pub struct Component {
     pub inputs: Vec<String>,
     /// Constant fields of every event from a source.
     pub attributes: BTreeMap<String, String>,
-    /// Host name in the events of a source, instead of the real host name.
+    /// Host name in the events from a source, instead of the real host name.
     pub host: Option<String>,
     /// Priority and rate limit of a source.
     pub pace: Pace,

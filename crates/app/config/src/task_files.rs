@@ -1,6 +1,6 @@
 //! Task files: replaces the patterns that a component lists with the tasks of the matching files.
 //!
-//! Each file is checked separately. An invalid file is refused: its previous version stays in use
+//! Each file is checked separately. An invalid file is rejected: its previous version stays in use
 //! if there is one, and the other files are not affected.
 
 use super::check::{self, Spot};
@@ -50,7 +50,7 @@ pub struct Reader<'r> {
     pub previous: &'r TaskFiles,
     /// The task files that the reader has read.
     pub found: TaskFiles,
-    /// Errors in refused files.
+    /// Errors in rejected files.
     pub refused: Vec<Fault>,
 }
 

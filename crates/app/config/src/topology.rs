@@ -193,7 +193,7 @@ impl<'a> Wiring<'a> {
                 warnings.push(Fault::new(&draft.place, what, advice));
                 continue;
             }
-            // Events that a sink refuses are counted even if no component reads them.
+            // Events that a sink rejects are counted even if no component reads them.
             let names = output_names(draft).filter(|_| draft.kind != Kind::Sink);
             for name in names.filter(|name| !self.read.contains(name.as_str())) {
                 let what =

@@ -70,7 +70,8 @@ pub(crate) fn is_escaped(text: &[u8], from: usize, at: usize) -> bool {
     text[from..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
-/// Removes the null values of a field. A quoted value is never null.
+/// Marks the cells of a field as absent in rows where the value is one of `nulls`. A quoted value
+/// is never null.
 pub(crate) fn remove_nulls(
     nulls: &[Vec<u8>],
     quotes: &[u8],

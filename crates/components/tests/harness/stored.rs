@@ -270,7 +270,7 @@ async fn compare(endpoint: &Endpoint, options: &Value, row: &Row) -> usize {
     delivered
 }
 
-/// Damaged bytes are refused, or yield a routing that can be written.
+/// Damaged bytes are rejected, or yield a routing that can be written.
 #[test]
 fn a_damaged_routing_is_refused_or_valid() {
     for_each(Kind::Sink, "stored::a_damaged_routing_is_refused_or_valid", |options, row| {

@@ -68,7 +68,7 @@ pub(crate) struct Section {
     pub column: u32,
 }
 
-/// For each group in a section, its key and its number of events.
+/// For each group in a section, its key and its event count.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyEvents<'k> {
     pub keys: &'k [u32],

@@ -39,7 +39,7 @@ pub fn advice(cause: Cause, id: &str, component: Option<&ComponentSnapshot>) -> 
     special.map_or_else(|| cause.advice(id), |special| special.replace("{}", id))
 }
 
-/// Returns the advice on a sink whose endpoint refuses all events for their content.
+/// Returns the advice on a sink whose endpoint rejects all events for their content.
 pub fn all_refused(id: &str) -> String {
     ALL_REFUSED.replace("{}", id)
 }

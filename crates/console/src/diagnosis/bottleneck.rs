@@ -129,7 +129,7 @@ fn failing_at(component: &ComponentSnapshot, share: f64) -> Option<Candidate<'_>
     Some(Candidate { component, share, reason: cause.id(), numbers, advice })
 }
 
-/// Returns the sink with the most refused events, if its endpoint accepted none. A few refused
+/// Returns the sink with the most rejected events, if its endpoint accepted none. A few rejected
 /// events are not a bottleneck.
 fn refusing<'a>(window: &Window<'a>) -> Option<Candidate<'a>> {
     let refused = |at: &Pair<'a>| at.dropped(REFUSED).max(at.errors(REFUSED));

@@ -41,7 +41,7 @@ pub enum Cause {
     CannotListen,
     /// The endpoint delays requests to enforce a quota.
     BrokerThrottles,
-    /// The endpoint refuses requests or events.
+    /// The endpoint rejects requests or events.
     EndpointRefuses,
     /// A sink cannot write to its files.
     CannotWrite,
@@ -107,7 +107,7 @@ struct Row {
     id: &'static str,
     /// Time that the condition must hold before the cause is reported, in seconds. It is long
     /// enough for effects of a start, a rotation or a short outage to pass. For example, a lane
-    /// whose request was refused waits a few seconds before the next attempt.
+    /// whose request was rejected waits a few seconds before the next attempt.
     hold_seconds: f64,
     /// Advice for the operator; `{}` is the component with the cause.
     advice: &'static str,

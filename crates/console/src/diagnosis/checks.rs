@@ -17,7 +17,7 @@ pub struct Finding {
     pub status: Status,
     /// Id of the component to which the condition applies.
     pub component: String,
-    /// Time for which the condition has already held, in seconds.
+    /// How long the condition has already held, in seconds.
     pub age_seconds: f64,
     /// Measured numbers.
     pub numbers: Map<String, Value>,
@@ -36,7 +36,7 @@ impl Finding {
         self
     }
 
-    /// Adds the last reason for which a component refused events or failed to process them.
+    /// Adds the last reason for which a component rejected events or failed to process them.
     fn with_last_error(self, at: &ComponentSnapshot) -> Finding {
         match &at.counters.last_error {
             Some(error) => self.with("error", error.clone()),
@@ -49,13 +49,13 @@ impl Finding {
         self.with(name, (value * 1e3).round() / 1e3)
     }
 
-    /// Returns whether an endpoint refuses all events for their content.
+    /// Returns whether an endpoint rejects all events for their content.
     pub fn has_all_refused(&self) -> bool {
         let is_refusal = self.numbers.contains_key("refused");
         self.cause == Cause::EndpointRefuses && self.status == Status::Late && is_refusal
     }
 
-    /// Sets the time for which the condition has already held.
+    /// Sets how long the condition has already held.
     fn aged(self, age_seconds: f64) -> Finding {
         Finding { age_seconds, ..self }
     }

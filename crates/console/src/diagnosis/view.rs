@@ -6,7 +6,7 @@ use millstream_model::snapshot::{ComponentSnapshot, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
-/// Counters of a component that did not exist yet.
+/// Counters of a component that is missing from a snapshot.
 static NOTHING: LazyLock<ComponentSnapshot> = LazyLock::new(ComponentSnapshot::default);
 
 /// A source whose lag is shrinking is late only if the lag takes longer than this to disappear, in
@@ -78,7 +78,7 @@ impl<'a> Window<'a> {
         self.pairs().map(|pair| pair.worker_seconds()).sum()
     }
 
-    /// Returns the share of the workers' time in which they were busy.
+    /// Returns the share of the time that the workers were busy.
     pub fn workers_busy_share(&self) -> f64 {
         let workers = self.now.worker_threads.max(1) as f64;
         (self.worker_seconds() / (self.seconds() * workers)).min(1.0)

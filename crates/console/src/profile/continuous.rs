@@ -42,7 +42,7 @@ struct Continuous {
 
 /// Setting from the configuration. Its lock is held only briefly.
 struct Setting {
-    /// Time for which samples are kept; `None` if continuous profiling is off.
+    /// How long samples are kept; `None` if continuous profiling is off.
     keep: Option<Duration>,
     /// Whether the task is running.
     has_task: bool,
@@ -203,7 +203,7 @@ pub fn resume() {
 /// The stored samples of continuous profiling.
 #[derive(Serialize)]
 pub struct StoredSamples {
-    /// Maximum time for which samples are kept, in seconds.
+    /// Maximum time that samples are kept, in seconds.
     keep_seconds: f64,
     /// Time covered by the samples, in seconds.
     sampled_seconds: f64,

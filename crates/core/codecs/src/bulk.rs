@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Reason for refusing events whose index would exceed the maximum number of indexes.
+/// Reason for rejecting events whose index would exceed the maximum number of indexes.
 pub const TOO_MANY_INDEXES: &str = "too_many_indexes";
 
 /// Maximum size in bytes of an `_id` that Elasticsearch accepts.
@@ -213,7 +213,7 @@ impl Encoder for DocumentEncoder {
     }
 }
 
-/// Refuses a row whose index is not allowed. The row is dropped if no component reads refused
+/// Rejects a row whose index is not allowed. The row is dropped if no component reads rejected
 /// events.
 fn refuse(row: usize, payload: &mut Payload, cx: &mut EncodeCx<'_>) {
     payload.events = payload.events.saturating_sub(1);

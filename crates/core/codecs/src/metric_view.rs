@@ -101,14 +101,14 @@ impl<'a> MetricView<'a> {
 /// Counts the events of a batch that are not metrics.
 #[derive(Default)]
 pub struct NotMetrics {
-    /// Number of events that were dropped, by reason, because no component reads refused events.
+    /// Number of events that were dropped, by reason, because no component reads rejected events.
     dropped: BTreeMap<Reason, u64>,
-    /// Number of events that were passed on to a component that reads refused events.
+    /// Number of events that were passed on to a component that reads rejected events.
     read: u64,
 }
 
 impl NotMetrics {
-    /// Adds a row. If a component reads refused events, the row is passed on; otherwise it is
+    /// Adds a row. If a component reads rejected events, the row is passed on; otherwise it is
     /// dropped.
     pub fn add(&mut self, row: usize, reason: Reason, cx: &mut EncodeCx<'_>) {
         match &mut cx.refused {

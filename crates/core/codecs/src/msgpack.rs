@@ -1,5 +1,5 @@
 //! The `msgpack` codec: encodes metric events as self-contained blocks. Each block is a part of the
-//! payload. Events that are not metrics are refused.
+//! payload. Events that are not metrics are rejected.
 
 use super::{Encoding, Metadata};
 use crate::metric_view::{MetricView, NOT_A_METRIC, NotMetrics};
@@ -81,7 +81,7 @@ impl MetricBlocks {
     ) {
         let events = self.encoder.rows() as u64;
         if events == 0 {
-            // The encoder's tables may contain tags of refused metrics.
+            // The encoder's tables may contain tags of rejected metrics.
             self.encoder.clear();
             return;
         }
@@ -100,7 +100,7 @@ impl MetricBlocks {
         blocks.push(MetricBlock { bytes: cx.freeze(out), events });
     }
 
-    /// Subtracts the events refused since the last call from the number of events in the payload,
+    /// Subtracts the events rejected since the last call from the number of events in the payload,
     /// and counts those that no component reads as dropped.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
         self.refused.settle(payload, cx.counters);

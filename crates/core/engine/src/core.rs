@@ -146,7 +146,7 @@ impl Core {
         status.watch_cuts();
     }
 
-    /// Settles the refused events that were delivered after their sources had ended.
+    /// Settles the rejected events that were delivered after their sources had ended.
     pub fn settle_refused(&self) {
         for slot in self.sources.iter() {
             if let Some(fed) = &slot.fed

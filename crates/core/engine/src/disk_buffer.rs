@@ -57,7 +57,7 @@ pub(crate) struct Target {
     pub lanes: Vec<Arc<LaneQueue>>,
     /// Lanes that still have earlier entries and must end first.
     pub after: Vec<Arc<LaneQueue>>,
-    /// Takes the events that the encoder refused.
+    /// Takes the events that the encoder rejected.
     pub feed: Arc<Feed>,
     /// Maximum bytes in the lanes' queues. The same limit applies to the entries that wait in
     /// memory.

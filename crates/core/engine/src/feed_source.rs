@@ -1,9 +1,9 @@
 //! The source for a feed, which passes on the events that a sink creates.
 //!
 //! A merge transform's results are in its snapshot until every sink has settled them, so this
-//! source resumes after a restart. Refused events in the feed are lost when the process exits.
+//! source resumes after a restart. Rejected events in the feed are lost when the process exits.
 //! Their debts are still unsettled, so after a restart the events are reread from their origins and
-//! refused again.
+//! rejected again.
 
 use bytes::Bytes;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -153,10 +153,10 @@ impl FeedSource {
     }
 }
 
-/// Origin of refused events in their source's ledger.
+/// Origin of rejected events in their source's ledger.
 const REFUSED: OriginId = OriginId(0);
 
-/// Settles the refused events that all `sinks` have settled, after the source has ended.
+/// Settles the rejected events that all `sinks` have settled, after the source has ended.
 pub(crate) fn settle_refused(feed: &Feed, ledger: &Ledger, sinks: SinkSet) {
     settle(feed, ledger, REFUSED, sinks);
 }

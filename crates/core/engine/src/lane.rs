@@ -544,7 +544,7 @@ impl LaneDriver {
         }
     }
 
-    /// Passes on the events that the encoder refused; returns the payload if it must be delivered.
+    /// Passes on the events that the encoder rejected; returns the payload if it must be delivered.
     fn accept(&self, mut payload: Payload) -> Option<Payload> {
         for event in payload.take_refused() {
             self.feed.push(event);

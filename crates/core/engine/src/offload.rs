@@ -196,7 +196,7 @@ impl OffloadPool {
         (calls > 0).then_some(message)
     }
 
-    /// Returns the number of a transform's hanging calls.
+    /// Returns the number of hanging calls in a transform.
     pub fn hanging_calls(&self, queue: &Arc<OffloadQueue>) -> u64 {
         let state = self.state.lock();
         let member = state.members.iter().find(|member| Arc::ptr_eq(&member.queue, queue));

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 /// A run with more steps than this is treated as stuck.
 const STEPS_MAX: usize = 400_000;
 
-/// Maximum number of steps for which the sink that receives refused lines is stalled.
+/// Maximum number of steps for which the sink that receives rejected lines is stalled.
 const LETTERS_STALL_STEPS: usize = 10_000;
 
 fn settings() -> Settings {
@@ -315,7 +315,7 @@ fn live(world: World<'_>) -> Option<Shape> {
             if is_complete {
                 endpoints[1].stall(false);
             }
-            // A payload that is returned undelivered is settled only after its refused lines.
+            // A payload that is returned undelivered is settled only after its rejected lines.
             if is_complete || step == LETTERS_STALL_STEPS {
                 endpoints[LETTERS].stall(false);
                 endpoints[RESULTS].stall(false);
@@ -367,7 +367,7 @@ fn run(seed: u64) {
     if scenario.counts.is_some() {
         check_counts(world(life));
     }
-    // A payload is repeated if a reload removes the reader of its refused lines.
+    // A payload is repeated if a reload removes the reader of its rejected lines.
     let may_return = scenario.refuser == Some(0) && scenario.reload_one_in > 0;
     let is_undisturbed =
         life == 0 && shape.source == 0 && scenario.revokes_one_in == 0 && !may_return;
@@ -436,7 +436,7 @@ fn expected(scenario: &Scenario, log: &MemoryLog) -> HashSet<String> {
     lines.filter(|line| !(scenario.rejects_poison() && line.ends_with('!'))).collect()
 }
 
-/// Returns whether a sink has received every line that it does not refuse.
+/// Returns whether a sink has received every line that it does not reject.
 fn is_complete(world: World<'_>, sink: usize) -> bool {
     let got: HashSet<String> = world.endpoints[sink].lines().into_iter().collect();
     let expected = expected(world.scenario, world.log);
@@ -458,7 +458,7 @@ fn check(world: World<'_>, sink: usize) {
     let foreign: Vec<&String> = got.difference(&expected).collect();
     assert!(foreign.is_empty(), "sink {sink} got what it should not have: {foreign:?}");
     if world.scenario.is_ordered(sink) {
-        // A refused line may arrive more than once if nothing reads refused lines.
+        // A rejected line may arrive more than once if nothing reads rejected lines.
         let one_in = world.scenario.behaviors[sink].refuses_one_in;
         let lines: Vec<String> =
             lines.into_iter().filter(|line| !is_refused(line.as_bytes(), one_in)).collect();
@@ -466,7 +466,7 @@ fn check(world: World<'_>, sink: usize) {
     }
 }
 
-/// Checks that exactly the lines that a sink refuses arrive as refused lines.
+/// Checks that exactly the lines that a sink rejects arrive as rejected lines.
 fn check_letters(world: World<'_>) {
     let World { scenario, endpoints, .. } = world;
     let Some(refuser) = scenario.refuser else { return };

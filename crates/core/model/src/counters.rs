@@ -109,7 +109,7 @@ pub struct CountersSnapshot {
     /// batches that are not settled. 0 for sinks that do not count accepted events.
     #[serde(skip_serializing_if = "is_zero")]
     pub accepted_events: u64,
-    /// Reason for the last refusal or failure; `None` before the first one.
+    /// Reason for the last rejection or failure; `None` before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Time from the end of each window until its results are emitted; `None` for components
@@ -287,7 +287,7 @@ impl Counters {
         &self.flights
     }
 
-    /// Stores the reason for a refusal or failure, replacing the previous reason. The text is
+    /// Stores the reason for a rejection or failure, replacing the previous reason. The text is
     /// reduced to one line of at most 400 characters, without control characters or secrets.
     pub fn set_last_error(&self, text: &str) {
         let text = secrets::mask(text);

@@ -1,7 +1,7 @@
 //! Feeds: events that a sink creates and that a separate source passes on.
 //!
 //! A merge transform is the sink for its input and feeds its results; an ordinary sink feeds the
-//! events that its endpoint refused. Events are numbered. Each event stays in the feed until every
+//! events that its endpoint rejected. Events are numbered. Each event stays in the feed until every
 //! sink of the feed's source has settled it.
 
 use crate::batch::char_boundary;
@@ -36,7 +36,7 @@ impl Default for Limits {
 
 /// An event that a sink adds to a feed.
 pub struct FeedEvent {
-    /// The id of a refused event; `None` for a new event, which is identified by its number.
+    /// The id of a rejected event; `None` for a new event, which is identified by its number.
     pub id: Option<FeedId>,
     /// Event time, in nanoseconds since 1970.
     pub time_ns: i64,
@@ -52,16 +52,16 @@ pub struct FeedEvent {
     pub hold: Option<Hold>,
 }
 
-/// Maximum bytes of the record kept with a refused event.
+/// Maximum bytes of the record kept with a rejected event.
 const RECORD_BYTES_MAX: usize = BLOCK_BYTES / 2;
 
-/// Name of the field that contains the reason why an event was refused.
+/// Name of the field that contains the reason why an event was rejected.
 static REASON: LazyLock<Arc<str>> = LazyLock::new(|| "reason".into());
 
 impl FeedEvent {
-    /// Creates an event for a record that was refused for `reason`. If the record is a JSON object,
-    /// its members become fields; otherwise the record becomes the message. A `reason` field is
-    /// added.
+    /// Creates an event for a record that was rejected for `reason`. If the record is a JSON
+    /// object, its members become fields; otherwise the record becomes the message. A `reason`
+    /// field is added.
     pub fn refused(source: &RowSource, record: &[u8], is_json: bool, reason: &str) -> FeedEvent {
         let members = record.strip_prefix(b"{").and_then(|text| text.strip_suffix(b"}"));
         let members = members.filter(|_| is_json && record.len() <= RECORD_BYTES_MAX);
@@ -95,7 +95,7 @@ impl FeedEvent {
     }
 }
 
-/// The original id of a refused event.
+/// The original id of a rejected event.
 #[derive(Clone)]
 pub struct FeedId {
     /// The origin of the event's record.
@@ -152,7 +152,7 @@ struct State {
 }
 
 impl Feed {
-    /// Creates the feed for a sink's refused events.
+    /// Creates the feed for a sink's rejected events.
     pub fn of_refused() -> Arc<Feed> {
         let state = State { is_started: true, is_finished: true, ..State::default() };
         let (state, has_reader) = (Mutex::new(state), AtomicBool::new(false));
@@ -179,7 +179,7 @@ impl Feed {
         self.has_reader.store(true, Ordering::Release);
     }
 
-    /// Disconnects the source, which a reload has removed. Refused events are reread from their
+    /// Disconnects the source, which a reload has removed. Rejected events are reread from their
     /// origins. Results stay in the feed, and are also in the snapshot.
     pub fn detach(&self) {
         let mut state = self.lock();
@@ -200,7 +200,7 @@ impl Feed {
         !self.is_of_refused
     }
 
-    /// Returns whether a source reads the refused events. If not, the sink counts and drops them.
+    /// Returns whether a source reads the rejected events. If not, the sink counts and drops them.
     pub fn keeps_refused(&self) -> bool {
         self.is_of_refused && self.has_reader()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Measures the time during which at least one request awaits its response. The measured time
-/// excludes time in which a sink fills a batch, or waits before the next attempt.
+/// excludes the time when a sink fills a batch or waits before the next attempt.
 #[derive(Debug, Default)]
 pub struct Flights(Mutex<State>);
 

@@ -91,7 +91,7 @@ impl Grant {
         self.wake();
     }
 
-    /// Calls the [`Grant::on_available`] function if a request was refused, because there may now
+    /// Calls the [`Grant::on_available`] function if a request was rejected, because there may now
     /// be capacity.
     fn wake(&self) {
         if self.wanted.swap(false, Ordering::SeqCst)

@@ -17,8 +17,8 @@ pub struct Histogram {
 /// Values of a [`Histogram`] at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HistogramSnapshot {
-    /// For each bound, the number of durations up to that bound; the last item is the number of all
-    /// durations.
+    /// For each bound, the number of durations up to that bound; the last item is the total number
+    /// of durations.
     pub cumulative: Vec<u64>,
     /// Sum of all durations in seconds.
     pub sum_seconds: f64,

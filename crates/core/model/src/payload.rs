@@ -24,9 +24,9 @@ pub struct Payload {
     /// Metadata that a sink's encoder passes to its lane, such as the destination of each part and
     /// the end of each record.
     pub routing: Option<Arc<dyn Routing>>,
-    /// The origin, id and time of each event; empty if no source reads refused events.
+    /// The origin, id and time of each event; empty if no source reads rejected events.
     pub sources: Arc<[RowSource]>,
-    /// Events that the encoder refused; the lane passes them on.
+    /// Events that the encoder rejected; the lane passes them on.
     pub refused: Vec<FeedEvent>,
     /// The permit for the memory of `sources` and `refused`, if there are any.
     pub paid: Option<Permit>,
@@ -58,7 +58,7 @@ impl Payload {
     }
 
     /// Returns a payload with the same encoded events, as views of the same bytes. The debts, the
-    /// refused events and the permit stay with the original.
+    /// rejected events and the permit stay with the original.
     pub fn copy(&self) -> Payload {
         Payload {
             parts: self.parts.clone(),
@@ -81,7 +81,7 @@ impl Payload {
         self.holds.iter().find(|hold| hold.covers(origin.id, offset))?.split()
     }
 
-    /// Takes out the events that the encoder refused, with a hold for each event.
+    /// Takes out the events that the encoder rejected, with a hold for each event.
     pub fn take_refused(&mut self) -> Vec<FeedEvent> {
         let mut refused = std::mem::take(&mut self.refused);
         for event in &mut refused {
@@ -146,7 +146,7 @@ mod tests {
     use crate::feed::FeedId;
     use crate::{EngineTime, Ledger, SinkIndex, SinkSet};
 
-    /// Issues a range to one sink; returns a payload with one refused event from that range.
+    /// Issues a range to one sink; returns a payload with one rejected event from that range.
     fn payload(ledger: &Arc<Ledger>, does_owe: bool) -> Payload {
         let (sink, origin) = (SinkIndex::new(0), Arc::new(Origin::new(OriginId(7), "")));
         ledger.open(&origin, [(sink, 0)]);

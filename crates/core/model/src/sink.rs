@@ -42,7 +42,7 @@ pub trait Sink: Send + Sync {
 
     /// Recreates the routing of a payload that was written to disk from the `bytes` that
     /// [`Routing::write`] appended; not called for a payload without routing. `payload` contains
-    /// the original parts with their boundaries, and the numbers of events and bytes.
+    /// the original parts with their boundaries, and the event and byte counts.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ pub struct EncodeCx<'a> {
     /// The sink's counters.
     pub counters: &'a Counters,
     /// Collects the rows that cannot be encoded, with the reasons. `None` if no source reads
-    /// refused events; the encoder then counts the rows as dropped.
+    /// rejected events; the encoder then counts the rows as dropped.
     pub refused: Option<&'a mut Vec<(usize, &'static str)>>,
 }
 
@@ -138,7 +138,7 @@ pub struct LaneCx {
     /// The sink's folder in `data_dir`; created on demand. `None` in a unit test of a
     /// configuration, which stores nothing.
     pub folder: Option<PathBuf>,
-    /// The events that the sink creates: a merge transform's results, or another sink's refused
+    /// The events that the sink creates: a merge transform's results, or another sink's rejected
     /// events.
     pub feed: Arc<Feed>,
     /// The memory pressure of the process.
@@ -149,7 +149,7 @@ pub struct LaneCx {
 
 impl LaneCx {
     /// Creates the context for a lane outside of an engine: no saved state, no folder, and no
-    /// reader of refused events.
+    /// reader of rejected events.
     pub fn outside(sink: &str, lane: usize, counters: Arc<Counters>) -> LaneCx {
         LaneCx {
             sink: sink.into(),
@@ -189,7 +189,7 @@ pub struct Settled {
     pub refused: u64,
 }
 
-/// An event that the endpoint refused. A lane returns refused events only if
+/// An event that the endpoint rejected. A lane returns rejected events only if
 /// [`Feed::keeps_refused`] is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -198,7 +198,7 @@ pub struct Refused {
     pub payload: u64,
     /// Index of the event in that payload.
     pub event: u32,
-    /// Reason for the refusal, for people and for filters to read.
+    /// Reason for the rejection, for people and for filters to read.
     pub reason: String,
     /// The event as it was encoded.
     pub record: Bytes,
@@ -248,7 +248,7 @@ pub trait Lane: Send {
         Vec::new()
     }
 
-    /// Returns the events that were refused since the last call. The engine calls this method
+    /// Returns the events that were rejected since the last call. The engine calls this method
     /// before [`Lane::settled`], so that it has the events before their payloads count as settled.
     fn refused(&mut self) -> Vec<Refused> {
         Vec::new()

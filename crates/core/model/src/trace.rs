@@ -127,11 +127,12 @@ pub enum StageKind {
 pub struct DeliveryStage {
     /// Time at which the lane first received the batch.
     pub sent: Option<Duration>,
-    /// Number of the sink's failed attempts while the batch was waiting for its settlement.
+    /// Number of delivery attempts by the sink that failed while the batch was waiting to be
+    /// settled.
     pub failures: u32,
     /// Error of the last failed attempt.
     pub error: Option<String>,
-    /// Number of events that the endpoint refused.
+    /// Number of events that the endpoint rejected.
     pub refused: u64,
     /// Whether the batch was written to a disk buffer, to be delivered later.
     pub is_buffered: bool,
@@ -381,7 +382,7 @@ impl TracedDelivery {
         });
     }
 
-    /// Records that the endpoint refused some of the payload's events.
+    /// Records that the endpoint rejected some of the payload's events.
     pub fn refused(&self, events: u64) {
         self.note(|delivery, _| delivery.refused = events);
     }

@@ -76,7 +76,7 @@ pub struct EntryMeta {
     pub events: u64,
     /// The lane for which the payload was encoded.
     pub lane: u16,
-    /// Number of the sink's lanes when the payload was encoded.
+    /// Number of lanes that the sink had when the payload was encoded.
     pub lanes: u16,
     /// Payload format, such as `kafka/1`.
     pub format: Arc<str>,

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of events that a call serves, including logs.
 const EVENTS_PER_CALL: usize = 8;
 
-/// Maximum time for which closing a client waits until its records are released.
+/// Maximum time that closing a client waits until its records are released.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// A partition of a topic.
@@ -233,7 +233,7 @@ impl Consumer {
     /// partition without a committed offset.
     ///
     /// # Errors
-    /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
+    /// Returns an error if the brokers do not respond within `timeout`, or reject the request.
     pub fn committed(
         &self,
         partitions: &[TopicPartition],
@@ -247,7 +247,7 @@ impl Consumer {
     /// last record.
     ///
     /// # Errors
-    /// Returns an error if the brokers do not respond within `timeout`, or refuse the request.
+    /// Returns an error if the brokers do not respond within `timeout`, or reject the request.
     pub fn find(
         &self,
         partitions: &[TopicPartition],

@@ -34,7 +34,7 @@ const MESSAGES_PER_CALL_MAX: usize = 256;
 /// librdkafka's `RD_KAFKA_PARTITION_UA`, which means that each message specifies its partition.
 const ANY_PARTITION: i32 = -1;
 
-/// Maximum time for which the report thread blocks before it checks whether to exit.
+/// Maximum time that the report thread blocks before it checks whether to exit.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Checks a single setting. The error message does not contain the value.

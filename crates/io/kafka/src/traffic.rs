@@ -1,5 +1,5 @@
-//! Bytes that a client exchanges with each broker, and the time for which brokers throttled the
-//! client, taken from librdkafka's statistics.
+//! Bytes that a client exchanges with each broker, and how long brokers throttled the client, taken
+//! from librdkafka's statistics.
 //!
 //! The library makes its own system calls, so a read or a write cannot be recorded when it happens.
 //! Instead, the library's statistics count each broker's bytes before encryption. Every interval,

@@ -52,8 +52,8 @@ pub struct Receiving {
 
 impl Receiver {
     /// Binds one socket per address, and one per share for UDP. An address that another receiver in
-    /// this process has open is shared; the mode, the buffer size and the number of its sockets
-    /// stay unchanged until [`Receiving::resume`].
+    /// this process has open is shared; its mode, buffer size and socket count stay unchanged until
+    /// [`Receiving::resume`].
     ///
     /// # Errors
     /// Returns the error for the first address that could not be opened; the other addresses are

@@ -145,8 +145,8 @@ impl Meter {
 }
 
 /// Resolves the name of `address` and connects to it. `within` is the timeout for the whole
-/// attempt, including TLS. `silence` is the maximum time for which sent bytes may stay
-/// unacknowledged before the peer is treated as dead.
+/// attempt, including TLS. `silence` is the maximum time that sent bytes may stay unacknowledged
+/// before the peer is treated as dead.
 ///
 /// # Errors
 /// Returns any [`ConnectError`].

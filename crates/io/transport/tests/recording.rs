@@ -29,7 +29,7 @@ struct Carried {
 }
 
 /// Starts a proxy that forwards one connection to this port. Returns the proxy's port, and a
-/// receiver for the numbers of forwarded bytes, which arrive once the connection is closed.
+/// receiver for the counts of forwarded bytes, which arrive once the connection is closed.
 async fn proxy(to: u16) -> (u16, Receiver<Carried>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -44,7 +44,7 @@ struct Key {
 /// Merges profiles of the same process with the same event and interval, oldest first. Returns
 /// `None` if there are no profiles.
 ///
-/// Durations, CPU times and lost samples are added. The numbers of threads that were not sampled
+/// Durations, CPU times and lost samples are added. The counts of threads that were not sampled
 /// come from the last profile.
 pub fn merge(profiles: impl IntoIterator<Item = RawProfile>) -> Option<RawProfile> {
     let mut profiles = profiles.into_iter();

@@ -86,8 +86,8 @@ impl Threads {
         }
     }
 
-    /// Returns the index of a thread that has taken a sample. If the thread was not found yet, it
-    /// is added.
+    /// Returns the index of a thread that has taken a sample. If the thread is not known yet, it is
+    /// added.
     pub fn index(&mut self, tid: u32) -> u32 {
         if !self.running.contains_key(&tid) {
             self.watch(&[tid]);

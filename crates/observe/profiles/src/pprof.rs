@@ -202,7 +202,7 @@ fn places(profile: &Profile, stack: &[FrameId]) -> Vec<Place> {
 }
 
 /// Reads a profile in pprof format from any program, gzipped or not. The value of a stack is its
-/// number of samples, or its first value if the profile does not contain numbers of samples.
+/// sample count, or its first value if the profile does not contain sample counts.
 ///
 /// # Errors
 ///

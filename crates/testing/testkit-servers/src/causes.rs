@@ -29,8 +29,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// starting.
 const STARTS: Duration = Duration::from_secs(60);
 
-/// Time for which the run continues after all injected causes have been named, so that any wrong
-/// cause has time to appear.
+/// How long the run continues after all injected causes have been named, so that any wrong cause
+/// has time to appear.
 const SETTLES: Duration = Duration::from_secs(4);
 
 /// One run of an agent.

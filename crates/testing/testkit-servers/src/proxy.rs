@@ -21,7 +21,7 @@ pub struct ProxyOptions {
     pub login: Option<String>,
     /// Port on 127.0.0.1 to which the proxy connects, whatever host is requested.
     pub to: Option<u16>,
-    /// Status with which every request is refused.
+    /// Status with which every request is rejected.
     pub refuses: Option<u16>,
 }
 

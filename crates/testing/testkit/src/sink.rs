@@ -27,8 +27,8 @@ pub struct SinkBehavior {
     /// Whether payloads in flight are completed in any order and some of them are returned
     /// undelivered. They are settled oldest first in any case.
     pub unordered: bool,
-    /// Refuses the lines whose sum of bytes is divisible by this number; 0 to refuse none. Applies
-    /// only if deliveries are sent and a component reads refused events.
+    /// Rejects the lines whose sum of bytes is divisible by this number; 0 to reject none. Applies
+    /// only if deliveries are sent and a component reads rejected events.
     pub refuses_one_in: u64,
     /// Duration of each delivery.
     pub delay: Duration,
@@ -166,7 +166,7 @@ impl Sink for FakeSink {
     }
 }
 
-/// Returns whether a sink that refuses lines refuses this line.
+/// Returns whether a sink that rejects lines rejects this line.
 pub fn is_refused(line: &[u8], one_in: u64) -> bool {
     let sum: u64 = line.iter().map(|byte| u64::from(*byte)).sum();
     one_in > 0 && sum.is_multiple_of(one_in)
@@ -202,7 +202,7 @@ struct FakeLane {
     in_flight: VecDeque<Flight>,
     /// Payloads sent so far.
     sent: u64,
-    /// Refused lines not yet reported.
+    /// Rejected lines not yet reported.
     refused: Vec<Refused>,
     /// Outcomes of payloads not yet reported as settled, oldest first.
     outcomes: Vec<Outcome>,
@@ -245,7 +245,7 @@ impl FakeLane {
 }
 
 impl FakeLane {
-    /// Delivers the lines of a payload, except refused lines.
+    /// Delivers the lines of a payload, except rejected lines.
     fn accept(&mut self, payload: u64, bytes: &[u8]) {
         let one_in = if self.feed.keeps_refused() { self.behavior.refuses_one_in } else { 0 };
         for (event, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {

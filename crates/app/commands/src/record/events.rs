@@ -70,7 +70,7 @@ impl EventWriter {
         write_lines(output, events.drain(..count), &self.clock, tables)
     }
 
-    /// Completes the output, and returns its number of bytes.
+    /// Completes the output, and returns its size in bytes.
     pub fn finish(mut self, head: &Head, end_ticks: u64, tables: &Reader) -> io::Result<u64> {
         self.advance(u64::MAX, tables)?;
         let mut output = match self.format {

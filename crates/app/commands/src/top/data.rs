@@ -127,7 +127,7 @@ impl Data {
         diagnosis.sources.iter().find(|finding| finding.source == source)
     }
 
-    /// Returns the diagnosis of a sink whose endpoint refuses events. The endpoint responds, so the
+    /// Returns the diagnosis of a sink whose endpoint rejects events. The endpoint responds, so the
     /// sink has no failure.
     pub fn refusal(&self, sink: &str) -> Option<&Finding> {
         let sources = self.diagnosis.known()?.sources.iter();

@@ -99,7 +99,7 @@ fn diagnosis(data: &Data, source: &str, lines: &mut Vec<Line>) {
     }
 }
 
-/// Adds a line about an endpoint that refuses a sink's events.
+/// Adds a line about an endpoint that rejects a sink's events.
 fn refusal(data: &Data, sink: &str, lines: &mut Vec<Line>) {
     if let Some(found) = data.refusal(sink) {
         finding(&Finding { also: Vec::new(), ..found.clone() }, lines);

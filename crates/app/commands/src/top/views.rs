@@ -220,8 +220,7 @@ pub fn unreadable_key(source: &str, path: &str) -> String {
     format!("{source} unreadable {path}")
 }
 
-/// Returns the row of a file. `total` is the rate of its source and the number of the source's
-/// files.
+/// Returns the row of a file. `total` is the rate of its source and the source's file count.
 fn of_file(file: &File, total: (f64, usize)) -> Row {
     let rate = file.rate_bytes_per_second;
     let share = rate.filter(|_| total.0 > 0.0).map(|rate| rate / total.0);

@@ -38,10 +38,10 @@ const REST_EVERY: Duration = Duration::from_secs(15);
 /// Longest time between two rounds of [`Rotation::Expire`]; a quarter of a short run.
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
-/// Time for which the lag must be zero before the agent has certainly found every file.
+/// How long the lag must be zero before the agent has certainly found every file.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Time for which the lag must be zero before the checkpoints are certain to include all lines.
+/// How long the lag must be zero before the checkpoints are certain to include all lines.
 /// Checkpoints are committed once a second.
 const SAVED_AFTER: Duration = Duration::from_millis(2500);
 

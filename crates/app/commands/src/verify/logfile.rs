@@ -20,7 +20,7 @@ const PIECES_ONE_IN: u64 = 400;
 /// Longest pause between two pieces, in milliseconds.
 const PIECE_PAUSE_MS_MAX: u64 = 20;
 
-/// Longest time for which an application keeps writing to a renamed file, in milliseconds.
+/// Longest time that an application keeps writing to a renamed file, in milliseconds.
 const LINGER_MS_MAX: u64 = 200;
 
 /// Interval between two marks within a file.

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Minimum time for which a rotated file is left alone.
+/// Minimum time that a rotated file is left alone.
 const SWEEP_AFTER: Duration = Duration::from_secs(5);
 
 /// A folder that is removed on drop unless it must be kept.

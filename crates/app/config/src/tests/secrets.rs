@@ -37,7 +37,7 @@ fn never_in_messages() {
     }
 }
 
-/// The check of a component may quote the value that it refuses. Only a value from a variable is
+/// The check of a component may quote the value that it rejects. Only a value from a variable is
 /// hidden.
 #[test]
 fn never_through_a_components_check() {

@@ -48,7 +48,7 @@ impl TextFormat {
 #[derive(Clone, Debug, Default)]
 pub struct WritePosition {
     family: Box<[u8]>,
-    /// Number of the family's series that are already written.
+    /// Number of series in the family that are already written.
     written: usize,
     /// Whether the family's `# TYPE` line is already written.
     has_type: bool,

@@ -45,9 +45,9 @@ struct Owner {
 pub(super) struct SourceNames {
     owners: HashMap<Box<[u8]>, Owner>,
     free_ids: Vec<u32>,
-    /// Hashes of the conflicts that were reported.
+    /// Hashes of the conflicts that are already reported.
     reported: HashSet<u64>,
-    /// Conflicts that were not reported yet.
+    /// Conflicts that are not reported yet.
     conflicts: Vec<NameConflict>,
 }
 

@@ -14,7 +14,7 @@ fn small(text: &[u8]) -> Batch {
     batch(&[rows], 10_000, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// Encodes a batch; returns the lines, the events, the refused rows and the dropped events.
+/// Encodes a batch; returns the lines, the events, the rejected rows and the dropped events.
 fn encode_for(
     batch: &Batch,
     options: Value,

@@ -2,7 +2,7 @@
 //!
 //! Workers encode. `crate::sinks::http_delivery` batches the payloads, frames and compresses bodies
 //! on a blocking thread, and sends one request after the other. This sink provides the format of a
-//! body, and the split of a refused body.
+//! body, and the split of a rejected body.
 
 mod config;
 mod packer;
@@ -133,7 +133,7 @@ fn lines(batch: &Batch, cx: &mut EncodeCx<'_>) -> Units {
     Units::new(rows.map(|row| (batch.text_len(row) as u32 + 1, 1)).collect(), cx)
 }
 
-/// Returns the parts of a payload as units, with their numbers of events.
+/// Returns the parts of a payload as units, each with its event count.
 fn units(payload: &Payload, events: Vec<u64>, cx: &mut EncodeCx<'_>) -> Units {
     let parts = payload.parts.iter().zip(events);
     Units::new(parts.map(|(part, events)| (part.len() as u32, events as u32)).collect(), cx)

@@ -1,4 +1,4 @@
-//! Packs payloads into bodies, and splits refused bodies.
+//! Packs payloads into bodies, and splits rejected bodies.
 
 use crate::codec::metric_record;
 use crate::sinks::http_delivery::{

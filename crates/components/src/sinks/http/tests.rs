@@ -224,7 +224,7 @@ fn a_refused_block_is_halved_down_to_the_single_metric() {
     assert_eq!((0..).zip(&alone).map(name).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
-/// Halves refused bodies down to single events; returns the index and the record of each.
+/// Halves rejected bodies down to single events; returns the index and the record of each.
 fn singles(packer: &mut HttpPacker, mut left: Vec<Request>) -> Vec<(u32, Record)> {
     let mut alone = Vec::new();
     left.reverse();

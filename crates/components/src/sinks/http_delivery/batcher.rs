@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 /// delivered.
 const STALLED_FLUSH: Duration = Duration::from_millis(25);
 
-/// Smallest value in bytes to which refusals for size reduce the limit.
+/// Smallest value in bytes to which rejections for size reduce the limit.
 const LIMIT_MIN: u64 = 64 * 1024;
 
 /// Time after which a reduced limit doubles.
@@ -41,7 +41,7 @@ pub struct Batcher {
     events: u64,
     /// Time when the last payload was added.
     last: Option<Instant>,
-    /// Maximum bytes of a batch. It is smaller than the option after the endpoint refused larger
+    /// Maximum bytes of a batch. It is smaller than the option after the endpoint rejected larger
     /// batches at `limited`.
     limit: u64,
     limited: Option<Instant>,
@@ -161,7 +161,7 @@ impl Batcher {
         batch
     }
 
-    /// Reduces the limit to half the size of a batch that was refused for its size, but not below
+    /// Reduces the limit to half the size of a batch that was rejected for its size, but not below
     /// [`LIMIT_MIN`].
     pub fn shrink(&mut self, bytes: u64, now: Instant) {
         self.limit = self.limit.min(bytes / 2).max(LIMIT_MIN.min(self.options.bytes.0));

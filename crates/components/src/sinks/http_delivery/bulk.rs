@@ -33,8 +33,8 @@ pub trait BulkPacker: Packer {
     /// Creates a reader for the response to a request.
     fn answer(request: &Request) -> Box<dyn Answer>;
 
-    /// Returns advice if the `body` of a refusal means that the endpoint cannot read the request at
-    /// all, whatever its events are.
+    /// Returns advice if the `body` of a rejection means that the endpoint cannot read the request
+    /// at all, whatever its events are.
     fn unreadable(_request: &Request, _body: &[u8]) -> Option<&'static str>
     where
         Self: Sized,
@@ -46,7 +46,7 @@ pub trait BulkPacker: Packer {
     /// Runs on a blocking thread.
     fn select(&mut self, request: &Request, positions: &[u32]) -> Request;
 
-    /// Returns an event of a request by its position. Called only if a component reads refused
+    /// Returns an event of a request by its position. Called only if a component reads rejected
     /// events. Runs on a blocking thread.
     fn record_at(&mut self, request: &Request, position: u32) -> Record;
 }
@@ -109,7 +109,7 @@ pub enum Judgement {
 }
 
 /// Sends payloads as requests, several at once and in any order, until each event is delivered or
-/// refused.
+/// rejected.
 pub struct BulkLane<P> {
     state: LaneState<P, Packed>,
     queue: Queue,
@@ -268,7 +268,7 @@ impl<P: BulkPacker> BulkLane<P> {
         Ok(())
     }
 
-    /// Handles a whole request that the endpoint refused because of the content or size.
+    /// Handles a whole request that the endpoint rejected because of the content or size.
     fn on_refusal(&mut self, ended: EndedAttempt, response: &Response, too_large: bool) {
         let EndedAttempt { queued, endpoint, now, .. } = ended;
         self.state.dispatcher.mark_healthy(endpoint);
@@ -297,7 +297,7 @@ struct EndedAttempt {
     now: Instant,
 }
 
-/// Describes the outcome of events that were refused individually.
+/// Describes the outcome of events that were rejected individually.
 fn refused_text(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",

@@ -34,7 +34,7 @@ pub struct Dispatcher {
     rate: Rate,
     /// The requests in flight. Dropping them aborts them.
     in_flight: JoinSet<(Client, Attempt)>,
-    /// Measures the time for which requests are in flight.
+    /// Measures how long requests are in flight.
     flights: Arc<Flights>,
 }
 
@@ -160,7 +160,7 @@ impl Dispatcher {
         self.failed_at[endpoint].is_some_and(|failed_at| failed_at > time)
     }
 
-    /// Marks an endpoint as healthy, because it responded, even if it refused the request.
+    /// Marks an endpoint as healthy, because it responded, even if it rejected the request.
     pub fn mark_healthy(&mut self, endpoint: usize) {
         self.endpoints.mark_healthy(endpoint);
     }

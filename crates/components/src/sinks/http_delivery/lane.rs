@@ -2,7 +2,7 @@
 //! settles payloads oldest first.
 //!
 //! One batch is in flight while the next is packed. A request stays at the head of the queue until
-//! it is delivered or permanently refused, which preserves the order.
+//! it is delivered or permanently rejected, which preserves the order.
 
 use super::dispatcher::{Attempt, RequestIds};
 use super::lane_loop::{LaneState, RequestFlow};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 const BATCHES_MAX: usize = 2;
 
 /// Sends payloads as requests, in order, and retries each until it is delivered or permanently
-/// refused.
+/// rejected.
 pub struct RequestLane<P> {
     state: LaneState<P, JobResult>,
     batches: VecDeque<Batch>,
@@ -57,7 +57,7 @@ impl QueuedRequest {
     }
 }
 
-/// The work of the packer on a request that the endpoint refused.
+/// The work of the packer on a request that the endpoint rejected.
 enum Repair {
     /// The repair waits for the packer.
     Waiting(QueuedRequest, Cause),
@@ -67,10 +67,10 @@ enum Repair {
 
 /// The reason for a repair.
 enum Cause {
-    /// The content was refused, so the request is split. `is_read` says whether a component reads
-    /// refused events.
+    /// The content was rejected, so the request is split. `is_read` says whether a component reads
+    /// rejected events.
     Content { refusal: Refusal, is_read: bool },
-    /// The format was refused by this endpoint with this response, so the request is converted.
+    /// The format was rejected by this endpoint with this response, so the request is converted.
     Format { endpoint: usize, text: String },
 }
 
@@ -98,7 +98,7 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    /// If the packer is idle, passes it the headers of successful responses, and then the refused
+    /// If the packer is idle, passes it the headers of successful responses, and then the rejected
     /// request, if there is one.
     fn repair(&mut self) {
         let Some(packer) = self.state.pack_task.idle() else { return };
@@ -162,7 +162,7 @@ impl<P: Packer> RequestLane<P> {
         batch.requests = Some(queued.collect());
     }
 
-    /// Replaces a refused request with smaller requests.
+    /// Replaces a rejected request with smaller requests.
     fn split(&mut self, smaller: Vec<Request>, refused: Vec<RefusedEvent>) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::Running { in_doubt, .. }) = batch.repair.take() else { return };
@@ -176,8 +176,8 @@ impl<P: Packer> RequestLane<P> {
         queued.for_each(|queued| requests.push_front(queued));
     }
 
-    /// Ends a refused request that cannot be split. Passes its event on if a component reads
-    /// refused events, otherwise drops it.
+    /// Ends a rejected request that cannot be split. Passes its event on if a component reads
+    /// rejected events, otherwise drops it.
     fn refuse(&mut self, record: Record) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::Running { events, cause, .. }) = batch.repair.take() else { return };

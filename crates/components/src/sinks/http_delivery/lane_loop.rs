@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Interval between warnings about refused events.
+/// Interval between warnings about rejected events.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// State of a lane with packer `P`, whose jobs return `R`.
@@ -21,7 +21,7 @@ pub struct LaneState<P, R> {
     /// Sink name.
     pub sink: Arc<str>,
     pub counters: Arc<Counters>,
-    /// The feed of refused events, which tells whether a component reads them.
+    /// The feed of rejected events, which tells whether a component reads them.
     pub feed: Arc<Feed>,
     pub batcher: Batcher,
     pub stall: Stall,
@@ -30,9 +30,9 @@ pub struct LaneState<P, R> {
     pub ids: RequestIds,
     /// Settled payloads that the engine has not taken yet.
     pub done: Vec<Settled>,
-    /// Refused events that the engine has not taken yet.
+    /// Rejected events that the engine has not taken yet.
     pub refused: Vec<Refused>,
-    /// Time when a refusal was last logged.
+    /// Time when a rejection was last logged.
     warned_at: Option<Instant>,
 }
 
@@ -55,8 +55,8 @@ impl<P: Packer, R: Send + 'static> LaneState<P, R> {
         }
     }
 
-    /// Stores `why`, the reason for a refusal, as the last error. Logs the reason together with
-    /// `text`, which says what happens to the events, unless a refusal was logged within
+    /// Stores `why`, the reason for a rejection, as the last error. Logs the reason together with
+    /// `text`, which says what happens to the events, unless a rejection was logged within
     /// [`WARN_INTERVAL`].
     pub fn warn_refusal(&mut self, endpoint: usize, text: &str, why: &str, now: Instant) {
         let answer = format!("{}: {why}", self.settings.targets[endpoint]);
@@ -120,7 +120,7 @@ impl<F: RequestFlow> LaneLoop<F> {
         LaneLoop { flow }
     }
 
-    /// Advances until payloads are settled, events are refused, or a full lane has capacity again.
+    /// Advances until payloads are settled, events are rejected, or a full lane has capacity again.
     async fn run(&mut self) -> Result<(), DeliverError> {
         let was_full = self.is_full();
         loop {

@@ -118,7 +118,7 @@ pub struct Request {
     pub origin: Box<dyn Any + Send>,
 }
 
-/// A refused event in its encoded form.
+/// A rejected event in its encoded form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The bytes, without a line ending; empty if they are unknown.
@@ -134,7 +134,7 @@ impl Record {
     }
 }
 
-/// The endpoint refused a request because of the content (400, 413, 422).
+/// The endpoint rejected a request because of the content (400, 413, 422).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason: the status and the beginning of the body.
@@ -143,11 +143,11 @@ pub struct Refusal {
     pub is_duplicate: bool,
 }
 
-/// An event that the packer or the endpoint refused.
+/// An event that the packer or the endpoint rejected.
 pub struct RefusedEvent {
     /// Index of the event in the batch.
     pub event: u32,
-    /// Reason of the refusal.
+    /// Reason of the rejection.
     pub reason: Cow<'static, str>,
     /// The event as it was encoded.
     pub record: Record,
@@ -156,7 +156,7 @@ pub struct RefusedEvent {
 /// Packs payloads into requests. A packer may keep state, because a lane has one packer, which
 /// receives each payload once and in order, however often a request is sent.
 pub trait Packer: Send + 'static {
-    /// Packs the payloads into requests, both in order. Events that are in no request are refused:
+    /// Packs the payloads into requests, both in order. Events that are in no request are rejected:
     /// the packer either drops them and counts them with a reason, or returns them with
     /// [`Packer::take_refused`]. Runs on a blocking thread.
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request>;
@@ -174,30 +174,30 @@ pub trait Packer: Send + 'static {
         None
     }
 
-    /// Handles the refusal of a request that contains events by a [`RequestLane`]'s endpoint.
-    /// Returns whether the request must be split; otherwise the packer refuses all of its events as
+    /// Handles the rejection of a request that contains events by a [`RequestLane`]'s endpoint.
+    /// Returns whether the request must be split; otherwise the packer rejects all of its events as
     /// in [`Packer::pack`]. Runs on a blocking thread.
     fn on_refusal(&mut self, _request: &Request, _refusal: &Refusal) -> bool {
         true
     }
 
-    /// Splits a request that the endpoint refused because of its content (400, 413, 422) into
+    /// Splits a request that the endpoint rejected because of its content (400, 413, 422) into
     /// smaller requests that together carry the same events, in order. Returns `None` for a single
-    /// event, which is then refused. Events that no smaller request contains are refused as in
+    /// event, which is then rejected. Events that no smaller request contains are rejected as in
     /// [`Packer::pack`]. Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
-    /// Returns the event of a request with a single event. Called only if a component reads refused
-    /// events. Runs on a blocking thread.
+    /// Returns the event of a request with a single event. Called only if a component reads
+    /// rejected events. Runs on a blocking thread.
     fn record(&mut self, request: &Request) -> Record;
 
-    /// Returns the events that the packer has refused since the last call. They are not counted as
+    /// Returns the events that the packer has rejected since the last call. They are not counted as
     /// dropped, because a component reads them. Runs on a blocking thread.
     fn take_refused(&mut self) -> Vec<RefusedEvent> {
         Vec::new()
     }
 
-    /// Returns whether the `body` of a refusal means that the endpoint already has the request's
+    /// Returns whether the `body` of a rejection means that the endpoint already has the request's
     /// events. Called only if the response to an earlier attempt was lost, because this attempt may
     /// have been accepted. A single event is then treated as delivered.
     fn is_duplicate(_body: &[u8]) -> bool

@@ -9,8 +9,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 pub enum Job {
     /// Packs payloads into requests.
     Pack(Vec<EncodedPayload>),
-    /// Splits a refused request. If the flag is true and the request has a single event, the result
-    /// also contains the event's record.
+    /// Splits a rejected request. If the flag is true and the request has a single event, the
+    /// result also contains the event's record.
     Split(Request, Refusal, bool),
     /// Converts a request to another format.
     Convert(Request),
@@ -18,9 +18,9 @@ pub enum Job {
 
 /// The result of a [`Job`].
 pub enum JobResult {
-    /// The requests, and the events that the packer refused.
+    /// The requests, and the events that the packer rejected.
     Packed(Vec<Request>, Vec<RefusedEvent>),
-    /// The smaller requests, and the events that the packer refused.
+    /// The smaller requests, and the events that the packer rejected.
     Split(Vec<Request>, Vec<RefusedEvent>),
     /// The request cannot be split. The record of its event is empty unless it was requested.
     Single(Record),

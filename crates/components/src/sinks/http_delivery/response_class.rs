@@ -17,9 +17,9 @@ pub enum ResponseClass {
     Later(Pause),
     /// Retry slowly: retries fail until an operator changes the agent or the endpoint.
     Misconfigured,
-    /// The endpoint refused these events.
+    /// The endpoint rejected these events.
     Refused {
-        /// Whether the total size of the events caused the refusal.
+        /// Whether the total size of the events caused the rejection.
         too_large: bool,
     },
     /// The endpoint does not support this request format.
@@ -68,7 +68,7 @@ pub fn explain(response: &Response) -> String {
     with_excerpt(text, response)
 }
 
-/// Returns the reason of a refusal: the status and the beginning of the body.
+/// Returns the reason of a rejection: the status and the beginning of the body.
 pub fn reason(response: &Response) -> String {
     with_excerpt(response.status.to_string(), response)
 }
@@ -82,8 +82,8 @@ fn with_excerpt(text: String, response: &Response) -> String {
     if excerpt.is_empty() { text } else { format!("{text}: {excerpt}") }
 }
 
-/// Describes the outcome of a refused request with this many events. `is_read` says whether a
-/// component reads refused events.
+/// Describes the outcome of a rejected request with this many events. `is_read` says whether a
+/// component reads rejected events.
 pub fn refusal(events: u64, is_read: bool) -> String {
     let end = match is_read {
         true => "passed on to the output `rejected`",

@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct Share {
     /// Payload number, counted from 0 since the lane was opened.
     payload: u64,
-    /// Number of the payload's events that were sent with earlier batches.
+    /// Number of events in the payload that were sent with earlier batches.
     events_before: u32,
     /// Events of the share, by their index in the batch.
     events: Range<u32>,
@@ -91,7 +91,7 @@ impl Numbering {
 /// Settles payloads when their last batch ends.
 #[derive(Default)]
 pub struct Settlement {
-    /// Number of events of the oldest unsettled payload that were refused in earlier batches.
+    /// Number of events of the oldest unsettled payload that were rejected in earlier batches.
     refused_before: u64,
 }
 
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
     use crate::sinks::http_delivery::Record;
 
-    /// Creates payload pieces from their numbers of events. A negative number means that the
-    /// payload continues.
+    /// Creates payload pieces from their event counts. A negative number means that the payload
+    /// continues.
     fn pieces(events: &[i64]) -> Vec<EncodedPayload> {
         let piece = |events: &i64| EncodedPayload {
             parts: Vec::new(),

@@ -1,4 +1,4 @@
-//! Classification of failed records: refused, or retried later.
+//! Classification of failed records: rejected, or retried later.
 
 use crate::util::kafka::error_type;
 pub use crate::util::kafka::error_type::is_about_topic;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Delay before a retry. The library has a separate backoff for reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Returns whether a broker refused the content of the record, so that a retry cannot succeed.
+/// Returns whether a broker rejected the content of the record, so that a retry cannot succeed.
 pub fn is_about_record(code: ErrorCode) -> bool {
     use ErrorCode::{
         InvalidRecord, InvalidTimestamp, MessageBatchTooLarge, MessageSizeTooLarge, PolicyViolation,
@@ -24,7 +24,7 @@ pub fn is_about_record(code: ErrorCode) -> bool {
     )
 }
 
-/// Returns the reason label of a refused record.
+/// Returns the reason label of a rejected record.
 pub fn reason(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::MessageSizeTooLarge | ErrorCode::MessageBatchTooLarge => "too_large",

@@ -29,13 +29,13 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// Time to wait for reports after a record has stopped the client, and the interval of this check.
 const STOPPED_WAIT: Duration = Duration::from_millis(500);
 
-/// Interval at which the number of a topic's partitions is refreshed.
+/// Interval at which the partition count of a topic is refreshed.
 const METADATA_REFRESH: Duration = Duration::from_secs(300);
 
-/// Time after a refusal before batches grow again.
+/// Time after a rejection before batches grow again.
 const LARGER_AFTER: Duration = Duration::from_secs(60);
 
-/// Interval between warnings about refused records.
+/// Interval between warnings about rejected records.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Queue of receipts from the delivery report thread to the lane.
@@ -64,7 +64,7 @@ struct Pending {
     /// Keeps the shipment's share of the memory grant.
     _routing: Option<Arc<dyn Routing>>,
     state: State,
-    /// Records of a refused batch, to be sent individually before all other records.
+    /// Records of a rejected batch, to be sent individually before all other records.
     suspects: Vec<RecordId>,
     /// Records that wait until the suspects are sent.
     rest: Vec<RecordId>,
@@ -79,7 +79,7 @@ enum State {
     Waiting(Option<Vec<RecordId>>),
     /// The shipment was passed to the client.
     InFlight,
-    /// Every record was delivered or refused.
+    /// Every record was delivered or rejected.
     Done,
 }
 
@@ -93,7 +93,7 @@ struct Cause {
 pub struct KafkaLane {
     config: Arc<KafkaConfig>,
     counters: Arc<Counters>,
-    /// The feed of refused events, which tells whether a component reads them.
+    /// The feed of rejected events, which tells whether a component reads them.
     feed: Arc<Feed>,
     client: Option<Arc<Producer>>,
     receipts: Arc<Receipts>,
@@ -103,7 +103,7 @@ pub struct KafkaLane {
     pending: VecDeque<Pending>,
     /// Number of the oldest unsettled shipment.
     first: u64,
-    /// Refused events that the engine has not taken yet.
+    /// Rejected events that the engine has not taken yet.
     refused: Vec<Refused>,
     records_in_flight: usize,
     linger: Duration,
@@ -206,8 +206,7 @@ impl KafkaLane {
             && (failure.rejected_by_client || self.batching.one_by_one)
     }
 
-    /// Logs a refused record of a payload, and passes it on or counts it. Returns its number of
-    /// events.
+    /// Logs a rejected record of a payload, and passes it on or counts it. Returns its event count.
     fn refuse(&mut self, sent: SentShipment<'_>, failure: &Failure) -> u64 {
         let reason = errors::reason(failure.code);
         let run = &sent.shipment.runs[failure.record.run as usize];
@@ -231,7 +230,7 @@ impl KafkaLane {
         self.pass_on(sent, &[failure.record], reason, &text)
     }
 
-    /// Passes on the events of refused records if a component reads refused events, otherwise
+    /// Passes on the events of rejected records if a component reads rejected events, otherwise
     /// counts them as dropped. Returns their number. `label` is the reason as a counter label, and
     /// `text` describes it.
     fn pass_on(
@@ -306,7 +305,7 @@ impl KafkaLane {
     }
 
     /// Returns to batches after the suspects are sent, and to larger batches after some time
-    /// without a refusal. Does nothing while records are in flight.
+    /// without a rejection. Does nothing while records are in flight.
     fn ramp_up(&mut self) {
         let suspects = self.pending.iter().any(|pending| !pending.suspects.is_empty());
         let batching = match self.batching.one_by_one {
@@ -380,7 +379,7 @@ impl KafkaLane {
         Ok(())
     }
 
-    /// Fetches the number of a topic's partitions from a broker.
+    /// Fetches the partition count of a topic from a broker.
     async fn fetch_partitions(&mut self, topic: Arc<str>) -> Result<i32, DeliverError> {
         let client = self.client()?;
         let (producer, name) = (client.clone(), topic.clone());
@@ -594,7 +593,7 @@ impl Lane for KafkaLane {
         std::mem::take(&mut self.refused)
     }
 
-    // Do not process delivery reports here. They may add refused events, and the engine must get
+    // Do not process delivery reports here. They may add rejected events, and the engine must get
     // those from `refused` before the payload counts as settled.
     fn settled(&mut self) -> Vec<Settled> {
         let throttled =

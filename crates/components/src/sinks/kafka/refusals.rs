@@ -1,4 +1,4 @@
-//! Converts refused records to refused events, one per event, as the engine expects.
+//! Converts rejected records to rejected events, one per event, as the engine expects.
 
 use crate::codec::Codec;
 use crate::codec::metric_record;
@@ -18,7 +18,7 @@ pub struct SentShipment<'s> {
     pub codec: Codec,
 }
 
-/// Returns the events of a record that was refused for `reason`. The metrics of a block are
+/// Returns the events of a record that was rejected for `reason`. The metrics of a block are
 /// separate events. If the block cannot be decoded, their records are empty.
 pub fn of_record(sent: SentShipment<'_>, id: RecordId, reason: &str) -> Vec<Refused> {
     let SentShipment { number: payload, shipment, codec } = sent;

@@ -14,7 +14,7 @@ pub const RECORDS_MAX: usize = 100_000;
 /// librdkafka's default size of a record batch before compression, in bytes.
 const BATCH_BYTES: usize = 1_000_000;
 
-/// Batch size in bytes that is small enough to send the records of a refused batch individually.
+/// Batch size in bytes that is small enough to send the records of a rejected batch individually.
 const BATCH_BYTES_SMALL: usize = 16_384;
 
 /// Smallest batch size in bytes.
@@ -45,7 +45,7 @@ const REFUSED: &[&str] = &[
 ];
 
 /// How records are batched. A lane starts with the defaults, and shrinks the batches when a broker
-/// refuses one.
+/// rejects one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
     /// Maximum bytes of a batch.
@@ -61,7 +61,7 @@ impl Default for Batching {
 }
 
 impl Batching {
-    /// Returns the next step after a refusal: first smaller batches, then the records of small
+    /// Returns the next step after a rejection: first smaller batches, then the records of small
     /// batches individually.
     pub fn smaller(self) -> Batching {
         if self.batch_bytes > BATCH_BYTES_SMALL {
@@ -99,7 +99,7 @@ pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     finish(settings, batching)
 }
 
-/// Returns the time for which the library waits for more records before it sends a batch.
+/// Returns how long the library waits for more records before it sends a batch.
 pub fn linger(config: &KafkaConfig) -> Duration {
     let option =
         |key: &str| config.options.get(key).and_then(|value| value.to_string().parse().ok());
@@ -113,7 +113,7 @@ fn finish(mut settings: BTreeMap<String, String>, batching: &Batching) -> Vec<(S
     if batching.one_by_one {
         settings.insert("batch.num.messages".into(), "1".into());
     } else {
-        // A record that is refused individually may leave a gap; a record in a batch may not.
+        // A record that is rejected individually may leave a gap; a record in a batch may not.
         if is_true(&settings["enable.idempotence"]) {
             settings.insert("enable.gapless.guarantee".into(), "true".into());
         }

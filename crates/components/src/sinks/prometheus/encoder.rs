@@ -141,8 +141,8 @@ mod tests {
     use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
     use millstream_testkit::{Rows as Lines, batch};
 
-    /// Encodes lines as gauges with these names; `-` is not a metric. Returns the numbers of
-    /// events, rows and dropped events.
+    /// Encodes lines as gauges with these names; `-` is not a metric. Returns the counts of events,
+    /// rows and dropped events.
     fn encode(text: &str, refused: Option<&mut Vec<(usize, &'static str)>>) -> (u64, usize, u64) {
         let (grant, ledger) = (Grant::new(1 << 20), Ledger::new());
         let mut batch =

@@ -39,8 +39,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(150);
 /// Maximum time from one request to the next, in which the response must be read. Prometheus times
 /// out after ten seconds.
 const RESPONSE_TIMEOUT: Duration = HEAD_TIMEOUT;
-/// Maximum time for which a scraper may acknowledge no sent bytes, or keep its receive window
-/// closed.
+/// Maximum time that a scraper may acknowledge no sent bytes, or keep its receive window closed.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Pause after a failed accept. Without it, accept would fail again immediately when file
 /// descriptors run out.

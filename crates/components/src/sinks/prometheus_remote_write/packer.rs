@@ -50,7 +50,7 @@ pub struct Limits {
 }
 
 /// The payloads of a batch, kept until its requests are delivered, because they contain the events
-/// that the endpoint may refuse. `None` if no component reads refused events.
+/// that the endpoint may reject. `None` if no component reads rejected events.
 type Kept = Option<Arc<[EncodedPayload]>>;
 
 /// The data that the requests of a batch share.
@@ -138,7 +138,7 @@ impl OpenRequest {
     }
 }
 
-/// A visitor that drops the samples of series that the endpoint refuses. The sums still include
+/// A visitor that drops the samples of series that the endpoint rejects. The sums still include
 /// them.
 struct LeftOut;
 
@@ -151,7 +151,7 @@ impl Collector for LeftOut {
 pub struct RemotePacker {
     accumulator: Accumulator<RemoteWriteLabels>,
     open: OpenRequest,
-    /// The request in progress with the series that the endpoint may refuse.
+    /// The request in progress with the series that the endpoint may reject.
     apart: OpenRequest,
     refused_series: RefusedSeries,
     split_time: SplitTime,
@@ -160,7 +160,7 @@ pub struct RemotePacker {
     /// The sink's id, for messages.
     sink: Arc<str>,
     counters: Arc<Counters>,
-    /// The feed of refused events, which tells whether a component reads them.
+    /// The feed of rejected events, which tells whether a component reads them.
     feed: Arc<Feed>,
     /// Rejected events that no component reads, by reason.
     dropped: BTreeMap<&'static str, u64>,
@@ -221,7 +221,7 @@ impl RemotePacker {
         }
     }
 
-    /// Adds a row to a request, unless it is refused.
+    /// Adds a row to a request, unless it is rejected.
     #[inline]
     fn add_row(&mut self, place: RowPlace<'_>, event: u32, now_ms: i64) -> Result<(), Why> {
         let row = place.row;
@@ -253,7 +253,7 @@ impl RemotePacker {
         self.request(packed)
     }
 
-    /// Refuses an event: passes it on if a component reads refused events, otherwise drops and
+    /// Rejects an event: passes it on if a component reads rejected events, otherwise drops and
     /// counts it.
     fn refuse(&mut self, event: u32, why: Why, record: impl FnOnce() -> Record) {
         let Why { counter, reason } = why;
@@ -271,7 +271,7 @@ impl RemotePacker {
         }
     }
 
-    /// Builds a compressed request. Returns `None` and refuses the events if compression runs out
+    /// Builds a compressed request. Returns `None` and rejects the events if compression runs out
     /// of memory; the next values of the sums make up for the missing samples.
     fn request(&mut self, packed: Packed) -> Option<Request> {
         if let Some(compressed) = self.compressed(&packed.body) {
@@ -316,7 +316,7 @@ impl RemotePacker {
     }
 }
 
-/// Why an event is refused.
+/// Why an event is rejected.
 #[derive(Clone)]
 struct Why {
     /// The key of its counter.
@@ -342,7 +342,7 @@ impl From<RejectReason> for Why {
     }
 }
 
-/// The requests of a batch. Requests with series that the endpoint may refuse are sent last. Each
+/// The requests of a batch. Requests with series that the endpoint may reject are sent last. Each
 /// series is in requests of one kind, so its samples stay in order.
 #[derive(Default)]
 struct Requests {

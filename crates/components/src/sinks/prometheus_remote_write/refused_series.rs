@@ -1,9 +1,9 @@
-//! Remembers the series that the endpoint refuses. Otherwise, every request with samples of these
-//! series would be refused and split again.
+//! Remembers the series that the endpoint rejects. Otherwise, every request with samples of these
+//! series would be rejected and split again.
 //!
-//! The refusal of a single sample indicates that its series is refused if the response mentions
-//! labels, or if a second sample is also refused, because one sample may be out of order. A late
-//! sample indicates nothing: after an outage, samples of healthy series are refused for their age.
+//! The rejection of a single sample indicates that its series is rejected if the response mentions
+//! labels, or if a second sample is also rejected, because one sample may be out of order. A late
+//! sample indicates nothing: after an outage, samples of healthy series are rejected for their age.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -19,17 +19,17 @@ const REASONS_MAX: usize = 10_000;
 /// Reason for series beyond [`REASONS_MAX`].
 const OTHER_REASON: &str = "the endpoint rejected an earlier sample of this series";
 
-/// Time for which the samples of a refused series are omitted, in milliseconds.
+/// How long the samples of a rejected series are omitted, in milliseconds.
 const AGE_MS: u64 = 10 * 60 * 1000;
 
 /// Maximum age of a sample at packing, in milliseconds and in addition to two periods, for its
-/// refusal to count against the series.
+/// rejection to count against the series.
 const LATE_MS: i64 = 60 * 1000;
 
-/// Lowercase words that mark a refusal as being about labels.
+/// Lowercase words that mark a rejection as being about labels.
 const OF_LABELS: [&str; 2] = ["label", "metric name"];
 
-/// Lowercase words that mark a refusal as being about a sample.
+/// Lowercase words that mark a rejection as being about a sample.
 const OF_SAMPLE: [&str; 7] = [
     "sample",
     "timestamp",
@@ -60,20 +60,20 @@ pub struct Sample {
 pub enum Treatment {
     /// The samples are sent.
     Send,
-    /// The samples are sent in separate requests, so that a refusal delays no other series.
+    /// The samples are sent in separate requests, so that a rejection delays no other series.
     SendApart,
-    /// The samples are refused for this reason.
+    /// The samples are rejected for this reason.
     Refuse(Arc<str>),
 }
 
 /// The known state of a series.
 enum State {
-    /// The series was in a refused request that was not split further, or a late sample of the
-    /// series was refused.
+    /// The series was in a rejected request that was not split further, or a late sample of the
+    /// series was rejected.
     Suspect,
-    /// One sample of the series was refused.
+    /// One sample of the series was rejected.
     RefusedOnce,
-    /// The series is refused for this reason.
+    /// The series is rejected for this reason.
     Refused(Arc<str>),
 }
 
@@ -89,18 +89,18 @@ impl Entry {
         self.packed_ms.abs_diff(now_ms)
     }
 
-    /// Returns the time in milliseconds for which the entry is kept. The samples of a refused
+    /// Returns the time in milliseconds for which the entry is kept. The samples of a rejected
     /// series are first omitted, and then sent in separate requests.
     fn kept_for(&self) -> u64 {
         if matches!(self.state, State::Refused(_)) { 2 * AGE_MS } else { AGE_MS }
     }
 }
 
-/// The series that the endpoint refuses.
+/// The series that the endpoint rejects.
 #[derive(Default)]
 pub struct RefusedSeries {
     entries: HashMap<SeriesKey, Entry>,
-    /// Whether the memory is full of refused series.
+    /// Whether the memory is full of rejected series.
     is_full: bool,
 }
 
@@ -111,7 +111,7 @@ impl RefusedSeries {
         self.is_full &= self.entries.len() >= SERIES_MAX;
     }
 
-    /// Returns whether the endpoint refuses more series than fit into the memory.
+    /// Returns whether the endpoint rejects more series than fit into the memory.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -133,7 +133,7 @@ impl RefusedSeries {
         }
     }
 
-    /// Records the refusal of a sample that was alone in its request. The request was packed at
+    /// Records the rejection of a sample that was alone in its request. The request was packed at
     /// `packed_ms`.
     pub fn note_alone(&mut self, sample: Sample, reason: &str, packed_ms: i64) {
         let known = self.entries.get(&sample.series);
@@ -162,8 +162,8 @@ impl RefusedSeries {
         OTHER.clone()
     }
 
-    /// Records that a sample was in a refused request that is not split further. Has no effect when
-    /// the memory is full.
+    /// Records that a sample was in a rejected request that is not split further. Has no effect
+    /// when the memory is full.
     pub fn note_unsplit(&mut self, sample: Sample, packed_ms: i64) {
         let is_full = self.entries.len() >= SERIES_MAX;
         if let Slot::Vacant(slot) = self.entries.entry(sample.series)
@@ -174,7 +174,7 @@ impl RefusedSeries {
     }
 
     /// Removes the suspects if the memory is full. Returns whether there is space for another
-    /// series. Refused series stay, because their samples would otherwise be resent.
+    /// series. Rejected series stay, because their samples would otherwise be resent.
     fn make_room(&mut self) -> bool {
         if self.entries.len() < SERIES_MAX {
             return true;
@@ -187,7 +187,7 @@ impl RefusedSeries {
     }
 }
 
-/// Returns whether the reason for a refusal is about a series' labels, not about a sample.
+/// Returns whether the reason for a rejection is about a series' labels, not about a sample.
 fn is_of_labels(reason: &str) -> bool {
     let reason = reason.to_ascii_lowercase();
     let has = |word: &&str| reason.contains(*word);

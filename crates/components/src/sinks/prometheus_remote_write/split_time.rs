@@ -1,5 +1,5 @@
-//! Limits the time for which refused requests are split, because the samples of later periods must
-//! wait in the meantime.
+//! Limits how long rejected requests are split, because the samples of later periods must wait in
+//! the meantime.
 
 use millstream_encodings::prometheus::Row;
 
@@ -29,9 +29,9 @@ impl Period {
     }
 }
 
-/// Limits the time for which refused requests are split. Splitting is always allowed until one
-/// period after the samples' period has ended, and then half of the time, in turns of half a
-/// period. This finds refused series in late batches, and still lets the sink catch up.
+/// Limits how long rejected requests are split. Splitting is always allowed until one period after
+/// the samples' period has ended, and then half of the time, in turns of half a period. This finds
+/// rejected series in late batches, and still lets the sink catch up.
 #[derive(Default)]
 pub struct SplitTime {
     /// Start of the current turn, in milliseconds since 1970.

@@ -89,12 +89,12 @@ impl Connection {
         self.shared.send(frame);
     }
 
-    /// Returns the status, with the frames that were refused since the last call. Never waits.
+    /// Returns the status, with the frames that were rejected since the last call. Never waits.
     pub fn take_status(&self) -> Status {
         self.shared.take_status()
     }
 
-    /// Marks all frames up to this number as settled, including refused frames.
+    /// Marks all frames up to this number as settled, including rejected frames.
     pub fn settle(&self, number: u64) {
         self.shared.settle(number);
     }

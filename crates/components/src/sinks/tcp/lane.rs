@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Interval between warnings about refusals.
+/// Interval between warnings about rejections.
 const WARN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A lane of the `tcp` sink, with at most one connection.
@@ -46,7 +46,7 @@ pub struct TcpLane {
     last_sent: u64,
     /// Settled payloads that have not been reported to the engine yet.
     settled: Vec<Settled>,
-    /// Time when a refusal was last logged.
+    /// Time when a rejection was last logged.
     warned_at: Option<Instant>,
 }
 

@@ -58,7 +58,7 @@ pub fn data_header(number: u64, events: u64, bytes: usize) -> Bytes {
 pub enum Response {
     /// Every frame up to this number is settled.
     Acknowledged(u64),
-    /// This frame is permanently refused for this reason.
+    /// This frame is permanently rejected for this reason.
     Refused(u64, String),
 }
 

@@ -1,4 +1,4 @@
-//! The `jfr` source: metrics and log events of the flight recordings of JVMs.
+//! The `jfr` source: metrics and log events from the flight recordings of JVMs.
 //!
 //! Each chunk of a recording is an origin. Its id depends on the start time of the chunk, so that a
 //! chunk is read only once, whether from the repository of its JVM or from a copy. A chunk that a

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Time for which a collector may wait for a thread before the wait is logged.
+/// How long a collector may wait for a thread before the wait is logged.
 const QUEUED_MAX: Duration = Duration::from_secs(5);
 
 /// Minimum time between two log messages about the failures of one collector.

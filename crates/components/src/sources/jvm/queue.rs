@@ -66,7 +66,7 @@ impl Queue {
         self.settle(state);
     }
 
-    /// Refuses the waiting chunk and all later ones, which tells the collector to stop.
+    /// Rejects the waiting chunk and all later ones, which tells the collector to stop.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.is_stopped = true;
@@ -90,7 +90,7 @@ impl Queue {
         self.settle(state);
     }
 
-    /// Accepts the waiting chunk if there is space, or refuses it if the collector must stop.
+    /// Accepts the waiting chunk if there is space, or rejects it if the collector must stop.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         let is_taken = !state.is_stopped;
         if is_taken && !state.has_room() {

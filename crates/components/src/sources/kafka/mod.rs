@@ -1,4 +1,4 @@
-//! The `kafka` source reads records of topics as a member of a consumer group.
+//! The `kafka` source reads records from topics as a member of a consumer group.
 //!
 //! One thread is the group member: it handles rebalances, commits offsets and fetches records. A
 //! poll copies fetched records into blocks. An offset is committed to Kafka after every sink has

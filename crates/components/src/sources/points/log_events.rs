@@ -1,4 +1,4 @@
-//! Log events of the metric point sources and the `jfr` source, with their text as `message`.
+//! Log events from the metric point sources and the `jfr` source, with their text as `message`.
 
 use super::batch_emitter::BatchEmitter;
 use crate::util::formats::push_number;

@@ -76,8 +76,7 @@ impl Throttle {
         xxh3_64(&self.text)
     }
 
-    /// Returns the time for which the source must pause so that the passed events stay within the
-    /// rate.
+    /// Returns how long the source must pause so that the passed events stay within the rate.
     fn pause(&self, now_ns: u64) -> Option<Duration> {
         let filled = *self.filled_ns.get(&OVERFLOW)?;
         let ahead = filled.saturating_sub(now_ns + self.window_ns);

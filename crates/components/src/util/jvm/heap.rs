@@ -58,8 +58,8 @@ pub fn note_pressure(level: Pressure) {
     }
 }
 
-/// Returns the numbers of collections requested in a JVM; a separate process is identified by its
-/// name.
+/// Returns the counts of the collections requested in a JVM; a separate process is identified by
+/// its name.
 pub fn collections(process: &Option<String>) -> Collections {
     FOLLOWERS.lock().get(process).map_or(Collections::default(), |follower| follower.collections)
 }

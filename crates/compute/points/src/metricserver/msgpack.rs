@@ -17,10 +17,10 @@ pub enum Item {
     Int(i64),
     Float(f64),
     Nil,
-    /// An array, with the number of its elements.
+    /// An array, with its element count.
     Array(u32),
-    /// Any other item, such as a boolean, a map or an extension, with the number of its inner
-    /// items.
+    /// Any other item, such as a boolean, a map or an extension, with the number of items inside
+    /// it.
     Other {
         items: u64,
     },

@@ -16,7 +16,7 @@ const WAITS: f64 = 0.5;
 /// Minimum share of the window in which a quota delays requests.
 const DELAYED: f64 = 0.2;
 
-/// Reasons and error types of events that an endpoint refuses.
+/// Reasons and error types of events that an endpoint rejects.
 pub const REFUSED: &[&str] = &["refused", "too_large"];
 
 /// Error type of a sink that cannot listen.
@@ -81,7 +81,7 @@ pub fn with_lag(view: &View<'_>, finding: Finding) -> Finding {
     finding.with_rounded("oldest_seconds", view.oldest_seconds())
 }
 
-/// Finds endpoints that refuse events. The source is late if the endpoint accepts no other events,
+/// Finds endpoints that reject events. The source is late if the endpoint accepts no other events,
 /// and degraded otherwise.
 pub fn refusals(view: &View<'_>, found: &mut Vec<Finding>) {
     for sink in view.sinks().filter(|sink| sink.now.failure.is_none()) {
@@ -144,7 +144,7 @@ fn is_overdue(view: &View<'_>, sink: &Pair<'_>) -> bool {
     if !owes || oldest <= OVERDUE_SECONDS || in_flight_share(view, sink) < BUSY {
         return false;
     }
-    // An endpoint that refuses events does respond.
+    // An endpoint that rejects events does respond.
     let has_answered = sink.accepted() > 0 || sink.dropped(REFUSED) > 0 || sink.errors(REFUSED) > 0;
     let waits_before = |at: &Pair<'_>| at.now.waiting_batches.unwrap_or(0) > 0;
     !has_answered || view.is_late() && !view.transforms().any(waits_before)

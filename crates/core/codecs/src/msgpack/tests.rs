@@ -45,7 +45,7 @@ fn encode(codec: Codec, batch: &Batch) -> (Payload, Counters) {
     encode_for(None, codec, batch)
 }
 
-/// Encodes a batch. `refused` receives the refused rows; if it is `None`, no component reads them.
+/// Encodes a batch. `refused` receives the rejected rows; if it is `None`, no component reads them.
 fn encode_for(
     refused: Option<&mut Vec<(usize, &'static str)>>,
     codec: Codec,

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{Kind, SourceInfo, Transform};
 
-/// Index of a sink's side output for refused events.
+/// Index of a sink's side output for rejected events.
 const REJECTED: usize = 1;
 
 /// The parts of a topology. Source ids are unique, and so are the ids of transforms and sinks.
@@ -23,7 +23,7 @@ pub(crate) struct Parts {
     pub feeds: Vec<FeedPart>,
 }
 
-/// The source for the events that a sink creates: a merge transform's results, or refused events.
+/// The source for the events that a sink creates: a merge transform's results, or rejected events.
 pub(crate) struct FeedPart {
     /// Properties that the events share, including the source id, which is the transform's id or
     /// `SINK.rejected`.

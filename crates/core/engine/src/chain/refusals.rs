@@ -1,4 +1,4 @@
-//! Records where a payload's events came from, in case the sink refuses some of them.
+//! Records where a payload's events came from, in case the sink rejects some of them.
 
 use bytes::Bytes;
 use millstream_model::{
@@ -32,7 +32,7 @@ pub fn note(
     payload.paid = Some(permit.split(memory(payload) + ids.text.len() as u64));
 }
 
-/// Returns the memory, in bytes, of a payload's row sources and refused events.
+/// Returns the memory, in bytes, of a payload's row sources and rejected events.
 fn memory(payload: &Payload) -> u64 {
     let carried: usize = payload.refused.iter().map(|event| event.text.len()).sum();
     (payload.sources.len() * size_of::<RowSource>() + carried) as u64
@@ -72,7 +72,7 @@ fn source(batch: &Batch, segment: &Segment, row: usize, ids: &ReceivedIds) -> Ro
     RowSource { id, time_ns: batch.event_ns(row) }
 }
 
-/// Converts a refused row to an event.
+/// Converts a rejected row to an event.
 fn event(batch: &Batch, row: usize, source: &RowSource, reason: &str) -> FeedEvent {
     let mut event = FeedEvent::refused(source, batch.text(row), false, reason);
     event.is_shown = batch.is_shown(row);

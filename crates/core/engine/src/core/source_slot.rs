@@ -22,7 +22,7 @@ pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
 /// The component that feeds a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Feeder {
-    /// The kind: a transform for its results, or a sink for the events that it refused.
+    /// The kind: a transform for its results, or a sink for the events that it rejected.
     pub kind: Kind,
     pub id: Arc<str>,
 }

@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long a lane may have been failing before its entries and all later ones are written.
 const FAILING_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum time for which an entry may stay in memory before it is written. This is longer than
-/// sinks wait to fill a request, or to spread the load from many hosts.
+/// Maximum time that an entry may stay in memory before it is written. This is longer than sinks
+/// wait to fill a request, or to spread the load from many hosts.
 const MEMORY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// An entry that has been abandoned this many times is treated as the cause of the panics.
@@ -36,7 +36,8 @@ pub(super) struct State {
     next_number: u64,
     /// Number after the last entry that a lane received.
     dealt_until: u64,
-    /// Number of the sink's lanes when the last dealt entry was encoded; 0 before the first entry.
+    /// Number of lanes that the sink had when the last dealt entry was encoded; 0 before the first
+    /// entry.
     dealt_lanes: usize,
     /// Numbers of the entries to redeliver.
     pub again: BTreeSet<u64>,

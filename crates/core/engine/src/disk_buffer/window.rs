@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Label {
     /// The lane for which the payload was encoded.
     pub lane: LaneIndex,
-    /// Number of the sink's lanes at that time.
+    /// Number of lanes that the sink had at that time.
     pub lanes: usize,
     /// See [`millstream_model::Sink::payload_format`].
     pub format: Arc<str>,

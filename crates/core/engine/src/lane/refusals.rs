@@ -1,4 +1,4 @@
-//! Events that an endpoint refused, which go to the sink's feed.
+//! Events that an endpoint rejected, which go to the sink's feed.
 
 use super::LaneDriver;
 use millstream_model::{FeedEvent, Refused};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const FEED_LOOK: Duration = Duration::from_millis(10);
 
 impl LaneDriver {
-    /// Passes a refused event on. The segment stays unsettled until every reader has settled the
+    /// Passes a rejected event on. The segment stays unsettled until every reader has settled the
     /// event. A payload that was encoded before the feed had a reader is reread.
     pub(super) fn pass_on(&self, refused: Refused) {
         let mut state = self.queue.lock();

@@ -13,7 +13,7 @@ pub struct Pause {
 
 impl Pause {
     /// Starts a pause, or extends the current one; returns the length of an earlier pause that has
-    /// ended and was not counted yet.
+    /// ended but is not counted yet.
     pub fn extend(&mut self, now: EngineTime, pause: Duration) -> Duration {
         let ended = self.ask(now).unwrap_or_default();
         if self.until <= now {

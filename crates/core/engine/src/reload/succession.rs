@@ -1,4 +1,4 @@
-//! Matches the sinks of the next topology with the sinks that they succeed.
+//! Matches each sink of the next topology to the sink that it replaces.
 
 use crate::blueprint::{Parts, SinkPart, SinkPlace};
 use crate::core::{Core, IsKept, SinkSlot};

@@ -36,9 +36,9 @@ pub struct Scenario {
     pub reload_one_in: u64,
     /// Maximum number of reloads in each life.
     pub reloads_max: u32,
-    /// The sink that refuses some lines, which go to [`LETTERS`].
+    /// The sink that rejects some lines, which go to [`LETTERS`].
     pub refuser: Option<usize>,
-    /// Whether the sink for refused lines is stalled until the first sink has received everything.
+    /// Whether the sink for rejected lines is stalled until the first sink has received everything.
     pub letters_stall: bool,
     /// Whether the sink for results is stalled until the first sink has received everything.
     pub results_stall: bool,
@@ -46,7 +46,7 @@ pub struct Scenario {
     pub counts: Option<MergeBehavior>,
 }
 
-/// Index of the sink for the lines that another sink refuses.
+/// Index of the sink for the lines that another sink rejects.
 pub const LETTERS: usize = 4;
 
 /// Index of the sink for a merge transform's results.
@@ -90,7 +90,7 @@ fn draw_sink(random: &mut Rng) -> SinkBehavior {
     }
 }
 
-/// Draws the sinks, and the sink that refuses lines.
+/// Draws the sinks, and the sink that rejects lines.
 fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usize>) {
     let mut behaviors: [SinkBehavior; 6] = std::array::from_fn(|_| draw_sink(random));
     let refuser = (is_busy || random.u64(..2) == 0).then(|| random.u64(..2) as usize);
@@ -99,7 +99,7 @@ fn draw_sinks(random: &mut Rng, is_busy: bool) -> ([SinkBehavior; 6], Option<usi
         behaviors[sink].refuses_one_in = 1 + random.u64(..6);
     }
     if is_busy {
-        // Results and refused lines wait, so that a reload or a kill finds some, and some of them
+        // Results and rejected lines wait, so that a reload or a kill finds some, and some of them
         // are returned.
         for sink in [LETTERS, RESULTS] {
             let panics_one_in = 10 * random.u64(1..3);
@@ -345,7 +345,7 @@ pub struct Shape {
     pub third_sink: Option<u64>,
     /// Whether the topology contains an additional transform.
     pub watched: bool,
-    /// Whether the topology contains a sink for refused lines.
+    /// Whether the topology contains a sink for rejected lines.
     pub keeps_letters: bool,
     /// Number that identifies the options of the merge transform.
     pub counter: u64,

@@ -158,7 +158,7 @@ fn a_large_entry_has_a_segment_to_itself_and_a_format_begins_one() {
     assert_eq!(rest(&mut spool), entries[3..]);
 }
 
-/// Drops the oldest entries; returns their numbers and the number of their events.
+/// Drops the oldest entries; returns the entry numbers and the total event count.
 fn drop_oldest(spool: &mut Spool) -> Option<(Vec<u64>, u64)> {
     let oldest = spool.oldest()?;
     spool.drop_oldest(&oldest);

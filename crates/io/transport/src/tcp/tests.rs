@@ -51,7 +51,8 @@ async fn unacknowledged_bytes_stay_so_after_a_reset() {
     assert_eq!(near.meter.acknowledged().unwrap(), before);
 }
 
-/// The kernel accepts only a positive signed number of milliseconds.
+/// The kernel takes the timeout as a signed 32-bit integer of milliseconds and rejects negative
+/// values.
 #[tokio::test]
 async fn the_user_timeout_is_capped() {
     let (_listener, address) = listen().await;

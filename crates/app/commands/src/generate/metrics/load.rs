@@ -37,7 +37,7 @@ pub struct Shape {
     pub packet_bytes_max: usize,
     /// Maximum number of points in a packet, excluding the points that number it.
     pub packet_points_max: usize,
-    /// Whether each packet contains its number of points.
+    /// Whether each packet contains its point count.
     pub numbered: bool,
     /// Seed; the same seed generates the same values.
     pub seed: u64,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// A result from the packer.
 pub enum Packed {
-    /// The requests of a batch with this number, and the events that the packer refused.
+    /// The requests of a batch with this number, and the events that the packer rejected.
     Batch(u64, Vec<Request>, Vec<RefusedEvent>),
     /// Requests that replace a request that was not accepted as a whole.
     Repaired {
@@ -15,9 +15,9 @@ pub enum Packed {
         repaired: Repaired,
         /// The requests, each with the end of its pause.
         requests: Vec<(Request, Option<Instant>)>,
-        /// Refused events for the component that reads refused events.
+        /// Rejected events for the component that reads rejected events.
         refused: Vec<RefusedEvent>,
-        /// Number of refused events that no component reads.
+        /// Number of rejected events that no component reads.
         dropped: u64,
     },
 }
@@ -28,7 +28,7 @@ pub fn pack(packer: &mut impl BulkPacker, payloads: Vec<EncodedPayload>, number:
     Packed::Batch(number, requests, packer.take_refused())
 }
 
-/// Repairs a request. `is_read` says whether a component reads refused events.
+/// Repairs a request. `is_read` says whether a component reads rejected events.
 pub fn repair<P: BulkPacker>(packer: &mut P, repair: Repair, is_read: bool) -> Packed {
     let (request, action, repaired) = repair.begin();
     match action {
@@ -37,7 +37,7 @@ pub fn repair<P: BulkPacker>(packer: &mut P, repair: Repair, is_read: bool) -> P
     }
 }
 
-/// Splits a request, or refuses the event of a request that cannot be split.
+/// Splits a request, or rejects the event of a request that cannot be split.
 fn split<P: BulkPacker>(
     packer: &mut P,
     request: Request,
@@ -70,7 +70,7 @@ fn split<P: BulkPacker>(
     Packed::Repaired { repaired, requests, refused, dropped }
 }
 
-/// Builds requests from the events to resend, and returns the refused events.
+/// Builds requests from the events to resend, and returns the rejected events.
 fn divide<P: BulkPacker>(
     packer: &mut P,
     request: &Request,

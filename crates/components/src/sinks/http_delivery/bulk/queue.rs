@@ -61,9 +61,9 @@ pub struct Repair {
 
 /// The work of a repair.
 pub enum Action {
-    /// Splits the request. Its content or size was refused for this reason.
+    /// Splits the request. Its content or size was rejected for this reason.
     Split(String),
-    /// Resends some events after a pause, and passes on refused ones.
+    /// Resends some events after a pause, and passes on rejected ones.
     Divide(Division),
 }
 
@@ -71,7 +71,7 @@ pub enum Action {
 pub struct Division {
     /// Events to resend, with the end of their pause.
     pub again: Vec<(Vec<u32>, Instant)>,
-    /// Refused events with the reason, if a component reads them.
+    /// Rejected events with the reason, if a component reads them.
     pub refused: Vec<(u32, String)>,
 }
 
@@ -105,7 +105,7 @@ impl Queue {
         self.batches.get_mut(number.checked_sub(self.first)? as usize)
     }
 
-    /// Queues the requests of a packed batch. Returns the events that the packer refused.
+    /// Queues the requests of a packed batch. Returns the events that the packer rejected.
     pub fn packed(
         &mut self,
         number: u64,
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     /// Ends a request that the endpoint accepted, except for the `failures`. Returns the remaining
-    /// work. Refused events are dropped unless a component reads them (`is_read`).
+    /// work. Rejected events are dropped unless a component reads them (`is_read`).
     pub fn judged(
         &mut self,
         mut queued: QueuedRequest,
@@ -242,7 +242,7 @@ impl Queue {
         self.close(number);
     }
 
-    /// Returns a refused event in the form that the engine expects.
+    /// Returns a rejected event in the form that the engine expects.
     pub fn refused(&mut self, batch: u64, refused: RefusedEvent) -> Option<Refused> {
         self.batch(batch)?.shares.refused(refused)
     }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 const MS: Duration = Duration::from_millis(1);
 
 /// A packer whose events are letters. The endpoint responds to each letter with a digit: 0 for
-/// delivered, 1 for later, 2 for refused. A full stop ends the response.
+/// delivered, 1 for later, 2 for rejected. A full stop ends the response.
 struct Letters;
 
 fn letters(text: Vec<u8>, events: EventSet) -> Request {

@@ -22,14 +22,14 @@ const MS: Duration = Duration::from_millis(1);
 struct Letters {
     packed: Arc<AtomicUsize>,
     unsupported_format: bool,
-    /// Whether to refuse the events of a request instead of splitting it.
+    /// Whether to reject the events of a request instead of splitting it.
     no_memory: bool,
-    /// Maximum number of letters in a request that is split. Larger requests are refused as a
+    /// Maximum number of letters in a request that is split. Larger requests are rejected as a
     /// whole.
     split_max: Option<u64>,
-    /// Requests that the endpoint refused.
+    /// Requests that the endpoint rejected.
     refusals: Arc<Mutex<Vec<(String, Refusal)>>>,
-    /// Whether the packer returns refused events.
+    /// Whether the packer returns rejected events.
     reads_refused: bool,
     refused: Vec<RefusedEvent>,
     headers_seen: Arc<Mutex<Vec<String>>>,
@@ -64,7 +64,7 @@ impl Packer for Letters {
         self.packed.fetch_add(1, Ordering::Relaxed);
         let text: Vec<u8> = payloads.iter().flat_map(|payload| payload.parts.concat()).collect();
         assert!(!text.contains(&b'!'), "the packer panics");
-        // Refuse all characters except letters.
+        // Reject all characters except letters.
         let (mut kept, mut events) = (Vec::new(), EventSet::default());
         for (event, letter) in (0..).zip(text) {
             if letter.is_ascii_alphabetic() {
@@ -155,7 +155,7 @@ struct Rig {
     feed: Arc<Feed>,
     backpressure: Arc<Backpressure>,
     settled: Vec<Settled>,
-    /// Refused events, each with the number of payloads that were settled before it.
+    /// Rejected events, each with the number of payloads that were settled before it.
     refusals: Vec<(usize, Refused)>,
     errors: Vec<DeliverError>,
 }
@@ -195,7 +195,7 @@ impl Rig {
         Rig { lane, counters, feed, backpressure, settled, refusals, errors }
     }
 
-    /// Creates a lane whose refused events a component reads.
+    /// Creates a lane whose rejected events a component reads.
     fn with_reader(server: &HttpServer, packer: Letters) -> Rig {
         let packer = Letters { reads_refused: true, ..packer };
         Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() })
@@ -264,7 +264,7 @@ impl Rig {
         self.settled.iter().map(|settled| settled.refused).sum()
     }
 
-    /// Returns the payload, index, record and reason of the refused events. All of them were
+    /// Returns the payload, index, record and reason of the rejected events. All of them were
     /// reported before their payloads were settled.
     fn refusals(&self) -> Vec<(u64, u32, String, &str)> {
         let describe = |(settled, refused): &'_ (usize, Refused)| {
@@ -519,7 +519,7 @@ async fn events_that_the_packer_drops_in_a_split_are_counted_once() {
     assert_eq!(rig.counters.snapshot().dropped_events.get("refused"), None);
 }
 
-/// Refuses requests with capital letters.
+/// Rejects requests with capital letters.
 fn refusing() -> HttpServer {
     HttpServer::start(|seen| match seen.body.iter().any(u8::is_ascii_uppercase) {
         true => Reply::Status(400, Vec::new(), format!("no {}", seen.text())),

@@ -1,4 +1,4 @@
-//! Refused records without a broker: the tests act as the client.
+//! Rejected records without a broker: the tests act as the client.
 
 use super::*;
 use crate::sinks::kafka::KafkaSink;
@@ -67,7 +67,7 @@ impl Rig {
         payload
     }
 
-    /// Reports a payload. The broker refuses these records of the payload: (run, record).
+    /// Reports a payload. The broker rejects these records of the payload: (run, record).
     fn report(&self, tag: u64, refused: &[(u32, u32)]) {
         let failure = |(run, record): &(u32, u32)| Failure {
             record: RecordId { run: *run, record: *record },
@@ -77,7 +77,7 @@ impl Rig {
         self.lane.receipts.put(Receipt { tag, failures: refused.iter().map(failure).collect() });
     }
 
-    /// Returns the payload, index and record of the events that were refused since the last call.
+    /// Returns the payload, index and record of the events that were rejected since the last call.
     fn refused(&mut self) -> Vec<(u64, u32, String)> {
         let describe = |refused: Refused| {
             let record = String::from_utf8(refused.record.to_vec()).unwrap();
@@ -86,7 +86,7 @@ impl Rig {
         self.lane.refused().into_iter().map(describe).collect()
     }
 
-    /// Returns the number of refused events in each payload settled since the last call.
+    /// Returns the number of rejected events in each payload settled since the last call.
     fn settled(&mut self) -> Vec<u64> {
         let check = |settled: Settled| {
             let is_refused = settled.outcome == Outcome::Rejected;

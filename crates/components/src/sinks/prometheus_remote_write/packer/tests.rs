@@ -10,7 +10,7 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     packer_of(Feed::of_refused(), protocol, events)
 }
 
-/// Creates a packer for a sink whose refused events a component reads.
+/// Creates a packer for a sink whose rejected events a component reads.
 fn packer_with_reader(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
     let feed = Feed::of_refused();
     feed.attach(0, Arc::new(|| ()));
@@ -124,7 +124,7 @@ fn dropped_events_are_counted_by_reason() {
     assert_eq!(counted.noted_events, [("label_cut", 5)].into());
 }
 
-/// Returns the index, reason and metric of the events that the packer refused.
+/// Returns the index, reason and metric of the events that the packer rejected.
 fn refused(packer: &mut RemotePacker) -> Vec<(u32, Cow<'static, str>, String)> {
     let describe = |refusal: RefusedEvent| {
         assert!(refusal.record.is_json);
@@ -333,7 +333,7 @@ fn refusal(reason: &str) -> Refusal {
     Refusal { reason: reason.to_owned(), is_duplicate: false }
 }
 
-/// Sends requests to an endpoint that refuses requests with the series `bad`, and splits these
+/// Sends requests to an endpoint that rejects requests with the series `bad`, and splits these
 /// requests. Returns the number of requests, and the names whose samples were accepted.
 fn sent(packer: &mut RemotePacker, requests: Vec<Request>, bad: &[&str]) -> (usize, Vec<String>) {
     let (mut left, mut count, mut accepted) = (requests, 0, Vec::new());
@@ -422,7 +422,7 @@ fn a_request_that_is_too_late_to_be_split_is_refused_as_a_whole() {
     assert_eq!(counters.snapshot().dropped_events, [("refused", 3)].into());
     let requests = packer.pack(vec![payload(&["a", "b", "c", "d"], 0)]);
     assert_eq!((events(&requests), &requests[0].events), (vec![1, 3], &EventSet::of(3..4)));
-    // The lane refuses a single event itself. If a component reads refused events, it receives all
+    // The lane rejects a single event itself. If a component reads rejected events, it receives all
     // of them.
     late = packer.pack(vec![payload(&["e"], -60)]).remove(0);
     assert!(packer.on_refusal(&late, &refusal("400: bad")));

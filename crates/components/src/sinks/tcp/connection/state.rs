@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Maximum number of characters that the log shows of a refusal reason.
+/// Maximum number of characters that the log shows of a rejection reason.
 const REASON_CHARS_MAX: usize = 200;
 
 /// State shared by the lane and the task.
@@ -38,7 +38,7 @@ struct State {
     settled: u64,
     /// Number of responses so far.
     responses: u64,
-    /// Refused frames above `settled`, with the reasons. The lane removes them by taking the
+    /// Rejected frames above `settled`, with the reasons. The lane removes them by taking the
     /// status.
     refused: BTreeMap<u64, String>,
     is_connected: bool,
@@ -51,7 +51,7 @@ struct State {
 pub struct Status {
     /// All frames up to this number are settled.
     pub settled: u64,
-    /// Refused frames, with the reasons.
+    /// Rejected frames, with the reasons.
     pub refused: BTreeMap<u64, String>,
     /// Whether the connection was ever established.
     pub is_connected: bool,
@@ -146,7 +146,7 @@ impl Shared {
         state.responses += 1;
         match response {
             Response::Acknowledged(number) => state.settle(number),
-            // An endpoint may repeat refusals: keep at most one per frame in flight.
+            // An endpoint may repeat rejections: keep at most one per frame in flight.
             Response::Refused(number, reason) if number > state.settled => {
                 let reason = || {
                     let reason = mask_answer(&reason);
@@ -161,7 +161,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Marks all frames up to this number as settled, including refused frames.
+    /// Marks all frames up to this number as settled, including rejected frames.
     pub fn settle(&self, number: u64) {
         self.state.lock().settle(number);
     }
@@ -195,7 +195,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Returns the status, and removes the refused frames from the state.
+    /// Returns the status, and removes the rejected frames from the state.
     pub fn take_status(&self) -> Status {
         let mut state = self.state.lock();
         Status {
@@ -216,7 +216,7 @@ mod tests {
         Arc::new(OpenBatch::default().close(number))
     }
 
-    /// An endpoint that repeats its refusals.
+    /// An endpoint that repeats its rejections.
     #[test]
     fn refusals_are_kept_once_and_only_for_frames_in_flight() {
         let shared = Shared::new(vec![frame(11), frame(12), frame(13)], 13);

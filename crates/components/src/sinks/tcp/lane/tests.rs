@@ -279,7 +279,7 @@ async fn frames_that_the_endpoint_already_has_are_not_resent() {
         drop(frames);
         let mut frames = server.accept_frames(2).await;
         let (number, _) = frames.next().await.unwrap();
-        // A late acknowledgement, then the correct one, then one for a frame that was not sent yet.
+        // A late acknowledgement, then the correct one, then one for a frame that is not sent yet.
         for acknowledged in [1, 2, number] {
             frames.acknowledge(acknowledged).await;
         }

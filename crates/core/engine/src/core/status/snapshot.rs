@@ -105,7 +105,7 @@ impl Status<'_> {
     }
 
     /// Returns the ids of the components that read from a node, or that read the events that the
-    /// node refuses.
+    /// node rejects.
     fn readers(self, node: &Node) -> Vec<String> {
         let is_fed =
             |source: &&SourceSlot| source.fed.as_ref().is_some_and(|fed| fed.feeder.id == node.id);

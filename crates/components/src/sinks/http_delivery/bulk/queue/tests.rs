@@ -1,4 +1,4 @@
-//! Simulates an endpoint that responds in any order, refuses and delays any events, and loses
+//! Simulates an endpoint that responds in any order, rejects and delays any events, and loses
 //! responses.
 
 use super::*;

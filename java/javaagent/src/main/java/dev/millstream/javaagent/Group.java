@@ -8,7 +8,7 @@ import java.util.Set;
 enum Group {
     SOCKET, FILE, GC, SAFEPOINT, MONITOR, EXCEPTIONS, ALLOCATION, CPU;
 
-    /** Groups that are recorded by default, because their number of events does not grow with the application's work. */
+    /** Groups that are recorded by default, because their event count does not grow with the application's work. */
     static final Set<Group> DEFAULT = EnumSet.complementOf(EnumSet.of(EXCEPTIONS, ALLOCATION));
 
     /** Returns the group with this option name. Throws an {@link IllegalArgumentException} if the name is unknown. */

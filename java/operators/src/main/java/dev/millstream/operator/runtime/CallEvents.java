@@ -41,7 +41,7 @@ final class CallEvents implements Events {
         this.total = total;
     }
 
-    /** Refuses additional events. Any thread may call this method. */
+    /** Rejects additional events. Any thread may call this method. */
     void refuse(String why) {
         refusal = why;
     }
