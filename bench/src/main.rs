@@ -129,8 +129,7 @@ enum Part {
     Taps,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
-    /// Thousands of tasks over the same lines, the agent compared with mtail, and the delay of
-    /// results
+    /// Thousands of tasks over the same lines, the agent compared with mtail, and result latency
     Rules {
         /// Only these: a, b, c, d, e, g, h, i, beside, deadlines
         names: Vec<String>,
@@ -200,7 +199,7 @@ enum Part {
     Serve,
     /// Read a topic with librdkafka alone and print the number of records; a limit of `topics`
     Consume(topics::bare::Consume),
-    /// Send datagrams of DogStatsD lines and print what was sent; the load of `metrics`
+    /// Send datagrams of DogStatsD lines and print what was sent; the load generator for `metrics`
     Send(metrics::send::Load),
     /// Costs of fleets: many files, slow writers, idle agents
     Fleet {

@@ -182,7 +182,7 @@ pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Res
     let (measured, bytes_per_line) = speed(options, scratch)?;
     let fed = measured * SHARE;
     let delays = delays(options, scratch, fed * bytes_per_line)?;
-    let mut table = Table::new("rules_deadlines", "The delay of results", &COLUMNS);
+    let mut table = Table::new("rules_deadlines", "Result latency", &COLUMNS);
     table.row(delays.cells([measured, fed]));
     table.note(format!(
         "File to {TASKS} tasks with windows of {WINDOW_S} s by arrival to blackhole, on one core; the \

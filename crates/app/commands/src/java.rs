@@ -25,7 +25,7 @@ pub struct AttachArgs {
     /// Process id of the JVM
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
-    /// Options of the Java agent: KEY=VALUE, separated by commas
+    /// Options for the Java agent: KEY=VALUE, separated by commas
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     options: String,
     /// Path of the Java agent's jar as the JVM sees it, for example inside a container [default:
@@ -64,7 +64,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
     }
 }
 
-/// Options of the agent.
+/// Options for the agent.
 const OPTIONS: [&str; 8] =
     ["socket", "udp", "service", "threshold", "log_threshold", "stack", "max_tag_values", "events"];
 

@@ -6,7 +6,7 @@ use millstream_model::Size;
 use super::fault::Fault;
 use super::node::{Entry, Node};
 
-/// Smallest size of a disk buffer in bytes. With a smaller one, the segment files would be tiny.
+/// Minimum disk buffer size in bytes. A smaller buffer would have tiny segment files.
 const DISK_BYTES_MIN: u64 = 16 << 20;
 
 /// Parses the buffer of a sink. The keys already match the schema.

@@ -21,7 +21,8 @@ use super::secret::masked;
 use super::task_files::{Owner, Reader};
 use super::{Catalog, Component, aliases, buffer, suggest};
 
-/// Maximum bytes of a file that are hashed to detect changes. No component reads larger files.
+/// Maximum size, in bytes, of a file whose contents are hashed to detect changes. No component
+/// reads larger files.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
 
 /// A component as far as it could be parsed.

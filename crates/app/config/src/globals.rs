@@ -18,13 +18,13 @@ use super::node::{Entry, Node, Value};
 use super::profiler::ProfilerSettings;
 use super::recorder::RecorderSettings;
 
-/// Smallest CPU limit in cores.
+/// Minimum CPU limit in cores.
 const CPU_MIN: f64 = 0.01;
 
-/// Smallest heap of the JVM.
+/// Minimum JVM heap size.
 const HEAP_MIN: Size = Size(32 << 20);
 
-/// Smallest memory limit.
+/// Minimum memory limit.
 const MEMORY_MIN: Size = Size(32 << 20);
 
 /// Agent settings, with defaults.
@@ -112,11 +112,11 @@ pub struct Limits {
     /// Number of worker threads, capped at the number of CPUs that the process may use.
     #[schemars(range(min = 1))]
     pub threads: usize,
-    /// Maximum memory of the agent, at least 32MiB. The default is 512MiB, or half of the control
+    /// Maximum memory for the agent, at least 32MiB. The default is 512MiB, or half of the control
     /// group's limit if that is less.
     pub memory: Size,
-    /// Maximum number of cores that the agent uses, averaged over a fifth of a second. The default
-    /// is unlimited.
+    /// Maximum number of CPU cores that the agent uses, averaged over a fifth of a second. The
+    /// default is unlimited.
     #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
@@ -148,7 +148,7 @@ pub struct JvmSettings {
     pub processes: BTreeMap<String, ProcessSettings>,
 }
 
-/// JVM in a separate process. An omitted setting has the same value as for the JVM inside the
+/// JVM in a separate process. An omitted setting defaults to the value for the JVM inside the
 /// agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

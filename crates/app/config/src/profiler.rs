@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Shortest time that samples can be kept. Samples are collected every ten seconds.
+/// Minimum configurable retention time for samples. Samples are collected every ten seconds.
 const KEEP_MIN: Interval = Interval(Duration::from_mins(1));
 
-/// Longest time that samples can be kept.
+/// Maximum configurable retention time for samples.
 const KEEP_MAX: Interval = Interval(Duration::from_hours(1));
 
 /// Profiler.

@@ -19,7 +19,7 @@ const SIZE_MIN: Size = Size(1 << 20);
 const SIZE_USUAL: Size = Size(8 << 20);
 const MEMORY_SHARE: u64 = 32;
 
-/// Largest recording, in bytes. A copy of it is in memory while a client downloads it.
+/// Maximum recording size, in bytes. A copy of it is in memory while a client downloads it.
 const SIZE_MAX: Size = Size(1 << 30);
 
 /// Flight recorder.

@@ -31,7 +31,7 @@ const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 /// any character.
 const GROUP: &str = "__";
 
-/// Options of the parser.
+/// Options for the parser.
 #[derive(Clone, Debug, Default)]
 pub struct GrokConfig {
     /// A regular expression with references such as `%{NAME:field}`.

@@ -49,7 +49,7 @@ const NOT_UTF8: Reason = "not_utf8";
 /// Default nesting limit for objects and arrays.
 pub const JSON_DEPTH_MAX: u32 = 64;
 
-/// Options of the parser.
+/// Options for the parser.
 #[derive(Clone, Debug)]
 pub struct JsonConfig {
     /// Whether members of nested objects become fields named `outer.inner`.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The expression does not match the line.
 const NO_MATCH: Reason = "no_match";
 
-/// Options of the parser.
+/// Options for the parser.
 #[derive(Clone, Debug, Default)]
 pub struct RegexConfig {
     /// The expression in the syntax of the `regex` crate, with named groups such as

@@ -52,7 +52,7 @@ const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
 /// Minimum number of digits in a time in seconds since 1970. A shorter number is not a time.
 const EPOCH_DIGITS_MIN: usize = 9;
 
-/// Options of the parser.
+/// Options for the parser.
 #[derive(Clone, Debug, Default)]
 pub struct SyslogConfig {
     /// Time zone of times without an offset. The default is UTC.

@@ -17,8 +17,8 @@ const _: () = assert!(UNKNOWN == TIME_UNKNOWN);
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MultilineConfig {
-    /// Predefined rules for a language's output, instead of `start`, `format`, `after`, `nth`,
-    /// `timezone`, `pattern`, `continue` and `end`.
+    /// Predefined rules for the output of a language runtime, instead of `start`, `format`,
+    /// `after`, `nth`, `timezone`, `pattern`, `continue` and `end`.
     pub preset: Option<PresetName>,
     /// How the first line of an event is recognized.
     pub start: Option<StartName>,
@@ -26,11 +26,11 @@ pub struct MultilineConfig {
     /// `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats. The first
     /// format that matches is used. The timestamp becomes the event time.
     pub format: Option<TimeFormats>,
-    /// Text directly before the timestamp. Without it, the timestamp starts the line.
+    /// Text directly before the timestamp. Without it, the timestamp is at the start of the line.
     pub after: Option<String>,
     /// Occurrence of `after` that precedes the timestamp, counted from 1. The default is the first.
     pub nth: Option<u32>,
-    /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// Time zone for timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the host's zone.
     pub timezone: Option<String>,
     /// With `start: regex`: regular expression that matches the first line of an event.
@@ -67,7 +67,7 @@ impl From<TimeFormats> for Vec<String> {
     }
 }
 
-/// Multi-line rules for a language's output.
+/// Multi-line rules for the output of a language runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PresetName {

@@ -29,7 +29,7 @@ use millstream_series::{Kind, Point, Values};
 
 pub use shared::unescaped;
 
-/// Options of the protocol.
+/// Options for the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether a gauge value with a sign changes the current value, as in plain StatsD. Otherwise,

@@ -81,7 +81,7 @@ pub enum Cause {
     CheckpointStore,
     /// The clock or the time zone of the writer is wrong.
     ClockOff,
-    /// The application writes events long after their time.
+    /// The application writes events long after their timestamps.
     ApplicationWritesLate,
     /// A `parse` transform cannot parse the lines.
     ParseFailures,

@@ -36,7 +36,7 @@ pub enum Unusable {
     Refused(io::Error),
 }
 
-/// An open database, with the last system error of its file.
+/// An open database, with the last OS error from its file.
 pub struct Opened {
     database: Database,
     error: SystemError,

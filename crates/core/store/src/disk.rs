@@ -274,7 +274,7 @@ impl StorageBackend for DatabaseFile {
     }
 }
 
-/// The last system error from the database file. It is recorded because the library does not always
+/// The last OS error from the database file. It is recorded because the library does not always
 /// return it: the library may report an earlier failure, or panic as it does on a corrupt file.
 #[derive(Clone, Debug, Default)]
 pub struct SystemError(Arc<AtomicI32>);
@@ -286,7 +286,7 @@ impl SystemError {
         (code != 0).then(|| io::Error::from_raw_os_error(code))
     }
 
-    /// Records the system error if the call failed.
+    /// Records the OS error if the call failed.
     pub fn note<T>(&self, done: io::Result<T>) -> io::Result<T> {
         if let Err(Some(code)) = done.as_ref().map_err(io::Error::raw_os_error) {
             self.0.store(code, Ordering::Relaxed);
@@ -300,7 +300,7 @@ impl SystemError {
 pub struct Watched {
     /// The underlying file.
     pub file: Box<dyn StorageBackend>,
-    /// Receives the errors of the file.
+    /// Receives the errors from the file.
     pub error: SystemError,
 }
 

@@ -41,7 +41,8 @@ pub enum AttachError {
     NotAJvm(&'static str),
     /// A file of the process may not be read or written.
     #[error(
-        "permission denied: {}; run the command as the user of the JVM, or as root with CAP_SYS_PTRACE",
+        "permission denied: {}; run the command as the same user as the JVM, or as root with \
+         CAP_SYS_PTRACE",
         .0.display()
     )]
     Permission(PathBuf),
@@ -280,9 +281,10 @@ fn meaning(code: &str) -> String {
     match code {
         "100" => "the jar cannot be read, or is not an agent jar".to_owned(),
         "101" => "the jar cannot be added to the class path".to_owned(),
-        "102" => "the Java agent did not start; the reason is in the standard error of the JVM"
-            .to_owned(),
-        code => format!("error {code} of the library `instrument`"),
+        "102" => {
+            "the Java agent did not start; the reason is in the JVM's standard error".to_owned()
+        }
+        code => format!("error {code} from the library `instrument`"),
     }
 }
 

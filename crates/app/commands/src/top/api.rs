@@ -244,7 +244,7 @@ pub struct Task {
     pub groups: u64,
     /// Memory of the groups in bytes.
     pub memory_bytes: u64,
-    /// Longest delay of results in seconds.
+    /// Longest result delay in seconds.
     pub emit_delay_seconds_max: Option<f64>,
 }
 

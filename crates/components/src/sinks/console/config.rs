@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Options of the `console` sink.
+/// Options for the `console` sink.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsoleConfig {
-    /// Encoding of an event.
+    /// Event encoding.
     pub encoding: Encoding,
     /// Standard stream to write events to.
     pub target: Target,

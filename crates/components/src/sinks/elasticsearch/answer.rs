@@ -2,8 +2,8 @@
 //!
 //! A [`Splitter`] finds the elements of the `items` array in the bytes. Each item is decoded
 //! separately, and only its failures are kept. The text outside of the items is decoded last, with
-//! an empty object in place of each item. A response that is cut anywhere, or is not JSON for
-//! another reason, is therefore never mistaken for a whole one.
+//! an empty object in place of each item. A response that is truncated at any point, or is
+//! otherwise not valid JSON, is therefore never mistaken for a complete response.
 //!
 //! The memory is bounded, whatever the server sends: only the beginning of a string and one byte of
 //! whitespace are kept, and an item that is still too long ends the response.
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-/// Maximum bytes of an item that are kept, after its strings are cut off.
+/// Maximum size of an item in bytes, after its strings are truncated.
 const ITEM_BYTES_MAX: usize = 64 << 10;
 
 /// Maximum bytes outside of the items that are kept, in addition to [`OUTSIDE_BYTES_PER_ITEM`].
@@ -39,7 +39,7 @@ const READ_BYTES_MAX: usize = 16 << 20;
 /// value.
 const PLACEHOLDER: &[u8] = b"{}";
 
-/// Maximum bytes of a reason that are kept.
+/// Maximum number of bytes to keep from a reason.
 const REASON_BYTES_MAX: usize = 500;
 
 /// Reads the response to a bulk request.
@@ -64,7 +64,7 @@ struct Splitter {
     item: Vec<u8>,
     /// Number of bytes that arrived since the last item ended.
     read: usize,
-    /// Maximum bytes of `outside`.
+    /// Maximum length of `outside` in bytes.
     outside_max: usize,
     depth: u32,
     in_items: bool,
@@ -184,7 +184,10 @@ impl Splitter {
             return too_long("the response up to the end of its next item", READ_BYTES_MAX);
         }
         if self.item.len() > ITEM_BYTES_MAX {
-            return too_long("an item of the response, with its strings cut,", ITEM_BYTES_MAX);
+            return too_long(
+                "an item in the response, with its strings truncated,",
+                ITEM_BYTES_MAX,
+            );
         }
         if self.outside.len() > self.outside_max {
             return too_long("the response outside its items", self.outside_max);
@@ -281,10 +284,11 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 /// Judges an item. Returns `None` if the endpoint accepted the event.
 fn judge(item: &[u8], position: u32) -> Result<Option<Failure>, String> {
     let Item { create, index } =
-        object(item).map_err(|error| format!("an item of the response is invalid: {error}"))?;
+        object(item).map_err(|error| format!("an item in the response is invalid: {error}"))?;
     let is_create = create.is_some();
-    let Object(Operation { status, error }) =
-        create.or(index).ok_or("an item of the response is for another operation")?;
+    let Object(Operation { status, error }) = create
+        .or(index)
+        .ok_or("an item in the response is for an operation other than `create` or `index`")?;
     if (200..300).contains(&status) || status == 409 && is_create {
         return Ok(None);
     }

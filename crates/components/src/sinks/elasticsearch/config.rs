@@ -25,12 +25,12 @@ const BULK: &str = "/_bulk?filter_path=errors,items.*.status,items.*.error,error
 /// Default gzip and zlib level, which is twice as fast as the library's default of 6.
 const FAST_LEVEL: u32 = 1;
 
-/// Options of the `elasticsearch` sink.
+/// Options for the `elasticsearch` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ElasticsearchConfig {
-    /// Addresses of the nodes of one cluster, used round-robin. The sink appends `_bulk` to the
-    /// path of each address.
+    /// Node addresses in one cluster, used round-robin. The sink appends `_bulk` to the path of
+    /// each address.
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
     /// Index that an event is written to, as a template. Dates in the template come from the event
@@ -40,8 +40,8 @@ pub struct ElasticsearchConfig {
     /// Data stream that events are written to, instead of `index`.
     #[serde(default)]
     pub data_stream: Option<DataStream>,
-    /// Operation for each event: `create` keeps a document that already exists, and `index`
-    /// replaces it. Data streams accept only `create`.
+    /// Operation for each event: `create` keeps an existing document, and `index` replaces it. Data
+    /// streams accept only `create`.
     #[serde(default)]
     pub op_type: OpType,
     /// Document id, as a template. The default, which also applies to events without the field, is
@@ -49,11 +49,11 @@ pub struct ElasticsearchConfig {
     /// choose ids; repeated events then become duplicates.
     #[serde(default = "event_id")]
     pub id: TextTemplate,
-    /// Routing value of a document, as a template. An event without the field gets no routing
+    /// Routing value for a document, as a template. An event without the field gets no routing
     /// value. Set it for an index with custom routing.
     #[serde(default)]
     pub routing: Option<TextTemplate>,
-    /// Ingest pipeline of a document, as a template. An event without the field gets no pipeline.
+    /// Ingest pipeline for a document, as a template. An event without the field gets no pipeline.
     #[serde(default)]
     pub pipeline: Option<TextTemplate>,
     /// Maximum number of indexes that receive events within an hour; events for additional indexes
@@ -65,7 +65,7 @@ pub struct ElasticsearchConfig {
     /// name.
     #[serde(default = "timestamp_key")]
     pub timestamp_key: String,
-    /// Encoding of a document.
+    /// Document encoding.
     #[serde(default)]
     pub encoding: Encoding,
     /// Additional headers to send with each request.
@@ -86,7 +86,7 @@ pub struct ElasticsearchConfig {
     #[serde(default = "gzip")]
     pub compression: Algorithm,
     /// Compression level: 1 to 9 for `gzip` and `zlib` (default 1), 1 to 19 for `zstd` (default 3).
-    /// A higher level makes requests smaller and takes more CPU time.
+    /// A higher level makes requests smaller but uses more CPU time.
     #[serde(default)]
     pub compression_level: Option<u32>,
     /// Limits on the events in a request.
@@ -246,7 +246,7 @@ impl ElasticsearchConfig {
         errors
     }
 
-    /// Returns the encoding of documents, with the configured timestamp key.
+    /// Returns the document encoding, with the configured timestamp key.
     fn documents(&self) -> Encoding {
         Encoding { timestamp_key: self.timestamp_key.clone(), ..self.encoding.clone() }
     }

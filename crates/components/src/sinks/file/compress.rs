@@ -30,7 +30,7 @@ const GZIP_END: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF, 3, 0, 0, 0, 0, 
 /// An empty skippable zstd frame.
 const ZSTD_END: &[u8] = &[0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
 
-/// Compression of the files.
+/// File compression.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr,
 )]
@@ -61,8 +61,8 @@ impl Compression {
         }
     }
 
-    /// Returns the maximum memory of a file with a member in progress, excluding its payloads, in
-    /// bytes. The library reports the values for zstd per level; a test compares them.
+    /// Returns the maximum memory, in bytes, for a file with a member in progress, excluding its
+    /// payloads. The library reports the values for zstd per level; a test compares them.
     pub fn member_bytes(self, level: u32) -> u64 {
         const KIB: u64 = 1024;
         match (self, level) {

@@ -16,23 +16,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of the `file` sink.
+/// Options for the `file` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
     /// Path of the file to append to; missing folders are created. The path is a template, in which
-    /// `{{ host }}` inserts an event field, `%F` the date of the event, and `%%` a percent sign.
+    /// `{{ host }}` inserts an event field, `%F` the event date, and `%%` a percent sign.
     pub path: PathTemplate,
-    /// Encoding of an event.
+    /// Event encoding.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Compression of the files. The sink does not add `.gz` or `.zst` to the path.
+    /// File compression. The sink does not add `.gz` or `.zst` to the path.
     #[serde(default)]
     pub compression: Compression,
     /// Compression level: 1 to 9 for `gzip` (default 6), 1 to 19 for `zstd` (default 3). A higher
-    /// level makes files smaller and takes more CPU time.
+    /// level makes files smaller but uses more CPU time.
     pub compression_level: Option<u32>,
-    /// Rotation of the files. Without it, files are not rotated.
+    /// File rotation. Without it, files are not rotated.
     pub rotate: Option<Rotate>,
     /// Maximum time until written events are synced to disk and treated as delivered. A longer
     /// interval means fewer syncs and a later checkpoint.

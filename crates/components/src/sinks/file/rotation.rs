@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Extensions of compression, which follow the extension of the file type.
+/// Compression extensions, which follow the file type extension.
 const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
 
 /// Conditions for rotation: the sink closes and renames the file, and starts a new one.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of the `http` sink.
+/// Options for the `http` sink.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpConfig {
@@ -38,7 +38,7 @@ pub struct HttpConfig {
     /// By default, the sink uses the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`
     /// and `NO_PROXY`.
     pub proxy: Option<String>,
-    /// Encoding of an event.
+    /// Event encoding.
     pub encoding: Encoding,
     /// Framing of the events in a body. The default is `none` with the `msgpack` codec, otherwise
     /// `newline`.
@@ -46,7 +46,7 @@ pub struct HttpConfig {
     /// Compression of request bodies.
     pub compression: Algorithm,
     /// Compression level: 1 to 9 for `gzip` and `zlib` (default 6), 1 to 19 for `zstd` (default 3).
-    /// A higher level makes requests smaller and takes more CPU time.
+    /// A higher level makes requests smaller but uses more CPU time.
     pub compression_level: Option<u32>,
     /// Limits on the events in a request.
     pub batch: BatchOptions,
@@ -56,7 +56,7 @@ pub struct HttpConfig {
     pub spread: Jitter,
 }
 
-/// Method of a request.
+/// Request method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum RequestMethod {
     /// `POST`.

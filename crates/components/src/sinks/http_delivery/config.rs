@@ -32,7 +32,7 @@ pub struct BatchOptions {
     #[schemars(range(min = 1))]
     pub events: u64,
     /// Maximum time that the first event in a batch waits for more events. A shorter time reduces
-    /// the latency, but takes more requests.
+    /// latency but results in more requests.
     pub timeout: Interval,
 }
 
@@ -44,7 +44,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// Returns the errors in these options, under the `batch` option of the component.
+    /// Returns the errors in these options, under the component's `batch` option.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
@@ -90,7 +90,7 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// Returns the errors in these options, under the `request` option of the component.
+    /// Returns the errors in these options, under the component's `request` option.
     pub fn check(&self) -> Vec<OptionError> {
         let mut errors = Vec::new();
         let mut error = |key: &str, message: &str| errors.push(OptionError::new(key, message));
@@ -141,11 +141,11 @@ pub struct Settings {
     pub client: ClientOptions,
     /// The method of each request.
     pub method: Method,
-    /// Headers of each request.
+    /// Headers for each request.
     pub headers: HeaderMap,
     /// Authentication.
     pub auth: Option<Arc<Auth>>,
-    /// The limits of a batch.
+    /// The limits on a batch.
     pub batch: BatchOptions,
     /// The timeouts and limits for requests.
     pub request: RequestOptions,
@@ -199,10 +199,10 @@ impl Settings {
     }
 }
 
-/// The options of a sink for access to its endpoints.
+/// Options with which a sink accesses its endpoints.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
-    /// Additional headers of each request.
+    /// Additional headers for each request.
     pub headers: &'a BTreeMap<String, String>,
     /// The agent's credentials.
     pub auth: &'a Option<AuthOptions>,
@@ -238,7 +238,8 @@ impl Access<'_> {
         unusable.map(|text| OptionError::new("", text))
     }
 
-    /// Returns the files of secrets and certificates, each with the JSON pointer of its option.
+    /// Returns the files that contain secrets and certificates, each with the JSON pointer of its
+    /// option.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
         access_files(self.auth.as_ref(), self.tls.as_ref())
     }
@@ -273,7 +274,7 @@ pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(
     of_auth.chain(of_tls).collect()
 }
 
-/// Returns the errors in configured headers, under the `headers` option of the component.
+/// Returns the errors in configured headers, under the component's `headers` option.
 fn check_headers(headers: &BTreeMap<String, String>) -> Vec<OptionError> {
     let error = |(name, value): (&String, &String)| {
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));

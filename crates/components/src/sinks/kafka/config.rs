@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Options of the `kafka` sink.
+/// Options for the `kafka` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaConfig {
@@ -31,7 +31,7 @@ pub struct KafkaConfig {
     /// How the sink chooses a partition. The default is `murmur2` with a key, otherwise `origin`.
     #[serde(default)]
     pub partitioner: Option<Partitioner>,
-    /// Encoding of an event.
+    /// Event encoding.
     #[serde(default)]
     pub encoding: Encoding,
     /// Compression of record batches.

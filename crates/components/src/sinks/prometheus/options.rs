@@ -22,8 +22,7 @@ pub enum DistributionKind {
     Native,
 }
 
-/// How the sink escapes the names of metrics and labels so that every Prometheus version accepts
-/// them.
+/// How the sink escapes metric and label names so that every Prometheus version accepts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapingKind {
@@ -36,7 +35,7 @@ pub enum EscapingKind {
     Values,
 }
 
-/// Series options of a sink.
+/// Series options for a sink.
 pub struct SeriesOptions<'a> {
     pub labels: &'a BTreeMap<String, String>,
     pub host_label: &'a str,
@@ -50,7 +49,7 @@ pub struct SeriesOptions<'a> {
     pub start_at_zero: bool,
 }
 
-/// Default quantiles of a summary.
+/// Default quantiles for summaries.
 pub fn default_quantiles() -> Vec<f64> {
     vec![0.5, 0.9, 0.95, 0.99, 1.0]
 }
@@ -149,7 +148,7 @@ fn not_a_label(name: &str) -> String {
     text.to_owned()
 }
 
-/// Returns whether a text is a valid label name without a reserved meaning.
+/// Returns whether `text` is a valid label name without a reserved meaning.
 fn is_label(name: &str) -> bool {
     let mut allowed = Vec::new();
     push_label_name(name.as_bytes(), &mut allowed);

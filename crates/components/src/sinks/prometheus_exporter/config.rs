@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of the `prometheus_exporter` sink.
+/// Options for the `prometheus_exporter` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusExporterConfig {
@@ -39,10 +39,10 @@ pub struct PrometheusExporterConfig {
     /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
-    /// How invalid names of metrics and labels are escaped.
+    /// How invalid metric and label names are escaped.
     #[serde(default)]
     pub name_escaping: EscapingKind,
-    /// Quantiles of a summary, each from 0 to 1.
+    /// Quantiles for summaries, each from 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
     /// Maximum size of a label value in bytes; longer values are truncated. The default is

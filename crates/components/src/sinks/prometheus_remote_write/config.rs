@@ -19,14 +19,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Options of the `prometheus_remote_write` sink.
+/// Options for the `prometheus_remote_write` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusRemoteWriteConfig {
     /// Address that requests are sent to, such as `http://127.0.0.1:9090/api/v1/write`.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several addresses of one backend, instead of `uri`; each request goes to one address.
+    /// Several addresses for one backend, instead of `uri`; each request goes to one address.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
@@ -65,13 +65,13 @@ pub struct PrometheusRemoteWriteConfig {
     /// Whether to append `_total` to counter names that lack it, as OpenMetrics requires.
     #[serde(default = "yes")]
     pub counter_suffix: bool,
-    /// How invalid names of metrics and labels are escaped.
+    /// How invalid metric and label names are escaped.
     #[serde(default)]
     pub name_escaping: EscapingKind,
     /// Format of exported distributions.
     #[serde(default)]
     pub distributions: DistributionKind,
-    /// Quantiles of a summary, each from 0 to 1.
+    /// Quantiles for summaries, each from 0 to 1.
     #[serde(default = "default_quantiles")]
     pub quantiles: Vec<f64>,
     /// Whether a new sum starts with a sample of 0 at the beginning of its first period, so that

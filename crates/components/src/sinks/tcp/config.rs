@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of the `tcp` sink.
+/// Options for the `tcp` sink.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpConfig {
@@ -26,7 +26,7 @@ pub struct TcpConfig {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub addresses: Option<Vec<String>>,
-    /// Encoding of an event.
+    /// Event encoding.
     #[serde(default)]
     pub encoding: Encoding,
     /// How events are delimited in the stream.

@@ -24,7 +24,7 @@ const KIND: Kind = Kind {
     tcp: Framing::Lines,
 };
 
-/// Name of an aggregate of the values of a timing or histogram, such as `max`.
+/// Name of an aggregate for timings and histograms, such as `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
@@ -42,7 +42,7 @@ pub enum Aggregate {
     Median,
 }
 
-/// Options of the `dogstatsd` source.
+/// Options for the `dogstatsd` source.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {
@@ -94,7 +94,7 @@ impl SourceComponent for DogStatsdConfig {
 
 impl DogStatsdConfig {
     /// Checks that `gauge_deltas` is used with a single receiver. Each receiver applies changes
-    /// only to its own value of a gauge, so several receivers would compute wrong values.
+    /// only to its own value for a gauge, so several receivers would compute wrong values.
     fn check_deltas(&self) -> Option<OptionError> {
         let text = "needs a single receiver because several receivers apply changes out of order; \
                     use `receivers: 1`";

@@ -15,13 +15,13 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Smallest configurable `max_line`, in bytes. Any UTF-8 character fits, so no character is split.
+/// Minimum configurable `max_line`, in bytes. Any UTF-8 character fits, so no character is split.
 const MAX_LINE_BYTES_MIN: u64 = 4;
 
-/// Largest configurable `max_line`, in bytes. It bounds the memory of one line.
+/// Maximum configurable `max_line`, in bytes. The maximum bounds the memory for one line.
 const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Options of the `file` source.
+/// Options for the `file` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
@@ -101,7 +101,7 @@ pub struct HeldConfig {
     pub spool: bool,
     /// Maximum disk space used by deleted files that are not delivered yet. Above the maximum, the
     /// source drops the files that were deleted first, and counts their undelivered data. The
-    /// default is the smaller of 1 GiB and 5% of the file system of `data_dir`.
+    /// default is the smaller of 1 GiB and 5% of the file system that contains `data_dir`.
     pub max: Option<Size>,
 }
 
@@ -122,7 +122,7 @@ pub enum ReadFrom {
     End,
 }
 
-/// Symlinks to files that are followed.
+/// Which symlinks to files are followed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SymlinksConfig {
@@ -159,17 +159,17 @@ pub struct BackfillConfig {
     /// already parses it: `strptime` specifiers, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
     /// `epoch_us`, `epoch_ns`; or a list of formats. The first format that matches is used.
     pub format: Option<TimeFormats>,
-    /// Text directly before the timestamp. Without it, the timestamp starts the line.
+    /// Text directly before the timestamp. Without it, the timestamp is at the start of the line.
     pub after: Option<String>,
     /// Occurrence of `after` to use, counted from 1. The default is the first.
     pub nth: Option<u32>,
-    /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// Time zone for timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the host's zone.
     pub timezone: Option<String>,
 }
 
 impl BackfillConfig {
-    /// Compiles the options. If the source already parses the times of events (`finds_times`),
+    /// Compiles the options. If the source already parses event timestamps (`finds_times`),
     /// `format` can be omitted.
     ///
     /// # Errors

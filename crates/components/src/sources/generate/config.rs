@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Options of the `generate` source.
+/// Options for the `generate` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {
@@ -19,7 +19,7 @@ pub struct GenerateConfig {
     pub rate: Option<u64>,
     /// Average size of a line, 120B to 64KiB.
     pub size: Size,
-    /// Random seed. The same seed generates the same lines, except for their times.
+    /// Random seed. The same seed generates the same lines, except for their timestamps.
     pub seed: u64,
     /// Total number of lines, after which the source ends. The default is unlimited.
     #[schemars(range(min = 1))]

@@ -77,13 +77,13 @@ const MOUNTPOINTS_EXCLUDED: &[&str] = &[
 /// Interfaces excluded by default: container interfaces.
 const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 
-/// Options of the `host_metrics` source.
+/// Options for the `host_metrics` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostMetricsConfig {
     /// Collection interval: whole seconds, 1s to 1d, aligned to the clock.
     pub period: Interval,
-    /// Groups of metrics to collect. The default is all groups.
+    /// Metric groups to collect. The default is all groups.
     #[schemars(length(min = 1))]
     pub collect: Vec<Group>,
     /// Whether to report CPU times per processor, with the `cpu` tag, instead of their sums. This
@@ -112,7 +112,7 @@ pub struct HostMetricsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisksConfig {
-    /// Patterns that match the names of the disks to include. The default is all disks.
+    /// Patterns that match the names of disks to include. The default is all disks.
     pub include: Vec<Glob>,
     /// Patterns that match the names of the disks to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
@@ -234,7 +234,7 @@ fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, 
 }
 
 impl HostMetricsConfig {
-    /// Compiles the options of the collector.
+    /// Compiles the options for the collector.
     ///
     /// # Errors
     /// Returns a JSON pointer, and a message that says what to use instead.

@@ -6,7 +6,7 @@ use millstream_model::{BuildError, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Options of the `internal_logs` source.
+/// Options for the `internal_logs` source.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InternalLogsConfig {

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// pools, and the buffer that it reads into.
 const HELD_BYTES: u64 = super::HELD_BYTES_MAX as u64 + (2 << 20);
 
-/// Options of the `jfr` source.
+/// Options for the `jfr` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JfrConfig {
@@ -38,7 +38,7 @@ pub struct JfrConfig {
     #[serde(default = "default_events")]
     #[schemars(length(min = 1))]
     pub events: Vec<Group>,
-    /// Aggregation period of metrics: whole seconds, 1s to 1d, aligned to the clock.
+    /// Metric aggregation period: whole seconds, 1s to 1d, aligned to the clock.
     #[serde(default = "default_period")]
     pub period: Interval,
     /// Events that last at least this long also become log events; `off` disables this. Raise the
@@ -110,9 +110,9 @@ pub struct Settings {
     pub exclude: Exclude,
     /// Whether to skip recordings that exist when the source starts for the first time.
     pub is_from_end: bool,
-    /// Groups of events to read.
+    /// Event groups to read.
     pub groups: Vec<Group>,
-    /// Aggregation period of metrics.
+    /// Metric aggregation period.
     pub period: Duration,
     /// Minimum duration for an event to become a log event; `None` if no event does.
     pub log_threshold: Option<Duration>,

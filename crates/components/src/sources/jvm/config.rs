@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Default timeout of a collector with an interval.
+/// Default timeout for a collector with an interval.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Shortest configurable interval and timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Language of a collector.
+/// The language in which a collector is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -31,7 +31,7 @@ pub enum CollectorLanguage {
     Class,
 }
 
-/// Options of the `jvm` source.
+/// Options for the `jvm` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JvmSourceConfig {
@@ -66,7 +66,7 @@ pub struct JvmSourceConfig {
     #[serde(default)]
     pub allow: Vec<String>,
     /// Methods whose calls are removed from a script if the result is unused. The default is the
-    /// calls that print, log or walk the stack.
+    /// methods that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
 }
@@ -113,7 +113,7 @@ impl JvmSourceConfig {
         inline.or_else(|| self.script_file.as_deref().map(ScriptPlace::File))
     }
 
-    /// Returns the timeout of a call in milliseconds; 0 for no timeout.
+    /// Returns the timeout for a call in milliseconds; 0 for no timeout.
     fn timeout_ms(&self) -> u64 {
         let usual = self.interval.map(|_| Interval(TIMEOUT));
         self.timeout.or(usual).map_or(0, milliseconds)

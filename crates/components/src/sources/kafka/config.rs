@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Options of the `kafka` source.
+/// Options for the `kafka` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KafkaConfig {
@@ -94,10 +94,10 @@ pub enum ReadFrom {
     Offset(u64),
 }
 
-/// Where reading of a partition starts.
+/// Where to start reading a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// A place whose offset the broker looks up.
+    /// A position whose offset the broker looks up.
     At(Place),
     /// An offset.
     Offset(u64),
@@ -124,7 +124,7 @@ impl ReadFrom {
     }
 }
 
-/// Where the id of an event comes from.
+/// Where event ids come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdSource {

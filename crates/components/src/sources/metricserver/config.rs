@@ -23,7 +23,7 @@ const KIND: Kind = Kind {
     tcp: Framing::Length,
 };
 
-/// Options of the `metricserver` source.
+/// Options for the `metricserver` source.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetricServerConfig {

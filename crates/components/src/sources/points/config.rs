@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Maximum configurable size of the tags of a series, in bytes. As JSON, which needs up to six
-/// bytes per byte, the tags fit into a block.
+/// Maximum configurable size of a series' tags, in bytes. Tags of this size fit into a block even
+/// as JSON, which takes up to six times the space.
 const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
 /// Maximum configurable size of a name, in bytes.
@@ -27,7 +27,7 @@ const NAME_MAX: u64 = 4 * 1024;
 /// Maximum length of a Unix socket path in bytes: the kernel's limit without the final NUL.
 const PATH_BYTES_MAX: usize = 107;
 
-/// Largest configurable message, in bytes.
+/// Maximum configurable message size, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
 
 /// Format of emitted timers, histograms and distributions.
@@ -48,7 +48,7 @@ pub struct PointOptions {
     /// Addresses to listen on, or names of presets. The default depends on the source.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<String>>,
-    /// Permissions of Unix sockets, in octal. The default allows all users to send.
+    /// Permissions for Unix sockets, in octal. The default allows all users to send.
     pub mode: String,
     /// Aggregation period: whole seconds, 1s to 1d. Periods are aligned to the clock. The default
     /// depends on the source.
@@ -71,7 +71,7 @@ pub struct PointOptions {
     /// each tag multiplies the number of series.
     pub origin_tags: Vec<OriginTag>,
     /// Maximum number of series per receiver; points in additional series are counted together. The
-    /// limit bounds the memory of the source.
+    /// limit bounds the source's memory use.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
     /// Maximum number of tags per series, up to 1,024.
@@ -81,7 +81,7 @@ pub struct PointOptions {
     pub max_name: Size,
     /// Maximum size of a point's tags, up to 32KiB.
     pub max_tags_size: Size,
-    /// Time without points after which a series is removed, or `never`.
+    /// Idle time after which a series is removed, or `never`.
     pub expire: Expiry,
     /// Format of emitted timers, histograms and distributions: several `numbers`, or one `sketch`.
     pub distributions: Distributions,
@@ -327,7 +327,7 @@ impl PointOptions {
     }
 }
 
-/// Returns the error of a period, if it is invalid.
+/// Returns the error for a period, if the period is invalid.
 pub fn check_period(period: Duration) -> Option<OptionError> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
     (!is_good).then(|| {

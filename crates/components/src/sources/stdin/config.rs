@@ -6,7 +6,7 @@ use millstream_model::{BuildError, LongLine, OptionError, Size, Source, SourceOp
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Options of the `stdin` source.
+/// Options for the `stdin` source.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdinConfig {

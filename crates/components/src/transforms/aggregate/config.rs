@@ -16,10 +16,10 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 /// Longest window.
 const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Largest configurable number of groups. Each group takes memory in addition to `limits.memory`.
+/// Maximum configurable number of groups. Each group takes memory in addition to `limits.memory`.
 const GROUPS_MAX: usize = 1_000_000;
 
-/// Options of the `aggregate` transform.
+/// Options for the `aggregate` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AggregateConfig {
@@ -29,15 +29,15 @@ pub struct AggregateConfig {
     /// Fields whose values form a group; without any fields, all events form one group.
     #[serde(default)]
     pub group_by: Vec<String>,
-    /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
+    /// Window length: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "ten_seconds")]
     pub window: Interval,
     /// Maximum number of groups in a window, up to a million. Events in additional groups are
     /// counted together under the `overflow` tag. The limit bounds the number of metric series.
     #[serde(default = "groups_max")]
     pub groups_max: usize,
-    /// Maximum memory for all groups, taken from `limits.memory`. Above the maximum, events in
-    /// additional groups are counted together under the `overflow` tag.
+    /// Maximum memory for all groups combined, taken from `limits.memory`. Above the maximum,
+    /// events in additional groups are counted together under the `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,
 }

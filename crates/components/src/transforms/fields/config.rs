@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Options of the `fields` transform.
+/// Options for the `fields` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldsConfig {
@@ -46,11 +46,11 @@ pub enum StepConfig {
     Upper(Vec<String>),
     /// Removes leading and trailing whitespace.
     Trim(Vec<String>),
-    /// Extracts a part of a text.
+    /// Extracts a substring.
     Substring(SubstringConfig),
-    /// Splits a text into pieces.
+    /// Splits a string into pieces.
     Split(SplitConfig),
-    /// Joins several values into one text.
+    /// Joins several values into one string.
     Join(JoinConfig),
     /// Looks values up in a table.
     Lookup(LookupConfig),
@@ -58,8 +58,7 @@ pub enum StepConfig {
     Hash(HashConfig),
     /// Parses a URL into fields.
     Url(UrlConfig),
-    /// Replaces the dots in the names of all fields, and in the names of members of objects, with
-    /// this text.
+    /// Replaces the dots in all field names, and in the names of object members, with this text.
     ReplaceDots(String),
 }
 
@@ -77,7 +76,7 @@ pub enum SetConfig {
     Text(TextTemplate),
 }
 
-/// A value of a table.
+/// A value in a lookup table.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Constant {
@@ -87,14 +86,14 @@ pub enum Constant {
     Int(i64),
     /// A number.
     Float(f64),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
 /// The type of a field, as in the `parse` transform.
 pub type CastType = TypeConfig;
 
-/// Options of the `substring` step.
+/// Options for the `substring` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubstringConfig {
@@ -109,7 +108,7 @@ pub struct SubstringConfig {
     pub to: Option<String>,
 }
 
-/// Options of the `split` step.
+/// Options for the `split` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SplitConfig {
@@ -123,7 +122,7 @@ pub struct SplitConfig {
     pub into: Option<String>,
 }
 
-/// Options of the `join` step.
+/// Options for the `join` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinConfig {
@@ -136,7 +135,7 @@ pub struct JoinConfig {
     pub to: String,
 }
 
-/// Options of the `lookup` step.
+/// Options for the `lookup` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LookupConfig {
@@ -153,7 +152,7 @@ pub struct LookupConfig {
     pub default: Option<Constant>,
 }
 
-/// Options of the `hash` step.
+/// Options for the `hash` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HashConfig {
@@ -180,7 +179,7 @@ pub enum Algorithm {
     Xxh3,
 }
 
-/// Options of the `url` step.
+/// Options for the `url` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlConfig {

@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest configurable output of a call, as a number of read blocks.
+/// Largest configurable output size per call, as a number of read blocks.
 const EXPANSION_MAX: u64 = 256;
 
-/// The language of an operator.
+/// The language in which an operator is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -48,11 +48,11 @@ pub enum DeclaredType {
     Float,
     /// `true` or `false`.
     Bool,
-    /// A time.
+    /// A timestamp.
     Time,
 }
 
-/// Timeouts of an operator.
+/// Timeouts for an operator.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
@@ -69,7 +69,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Options of the `jvm` transform.
+/// Options for the `jvm` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JvmConfig {
@@ -103,18 +103,18 @@ pub struct JvmConfig {
     pub fields: BTreeMap<String, DeclaredType>,
     /// Field that receives the expression's value, for language `aviator`.
     pub output: Option<String>,
-    /// Timeouts of the operator.
+    /// Timeouts for the operator.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// Additional classes that scripts may use, or packages such as `java.util.zip.*`.
     #[serde(default)]
     pub allow: Vec<String>,
     /// Methods whose calls are removed from scripts if the result is unused. The default is the
-    /// calls that print, log or walk the stack.
+    /// methods that print, log or walk the stack.
     #[serde(default = "removed_calls")]
     pub removed_calls: Vec<String>,
-    /// Maximum output size of a call, as a multiple of a read block (1 MiB). The agent reserves
-    /// this memory before it reads a block, so raise it only for operators that enlarge events.
+    /// Maximum output size per call, as a multiple of a read block (1 MiB). The agent reserves this
+    /// memory before it reads a block, so raise it only for operators that enlarge events.
     #[serde(default = "expansion")]
     pub expansion: u64,
     /// What happens to an event for which the operator fails.
@@ -190,7 +190,7 @@ impl JvmConfig {
             errors.push(OptionError::new("/timeouts/event", "is too short; use 1ms or more"));
         }
         if batch.0 < event.0 {
-            let message = "is shorter than the timeout of a single event; use a longer timeout";
+            let message = "is shorter than the timeout for a single event; use a longer timeout";
             errors.push(OptionError::new("/timeouts/batch", message));
         }
         if !(1..=EXPANSION_MAX).contains(&self.expansion) {

@@ -297,8 +297,9 @@ impl Builder<'_> {
         for (key, is_there, formats) in keys {
             if is_there && !formats.contains(&config.format) {
                 let names: Vec<String> = formats.iter().map(|format| format.to_string()).collect();
+                let noun = if formats.len() == 1 { "format" } else { "formats" };
                 let message = format!(
-                    "belongs to format {}; remove it, or change the format",
+                    "is valid only for {noun} {}; remove it, or change the format",
                     names.join(", ")
                 );
                 return Err(OptionError::new(format!("/{key}"), message));

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Declares the options of `parse` and of one of its formats. The format options are the same
-/// whether the format is used alone or as one of several.
+/// Declares the options for `parse` and for one entry of its `formats`. The format options are the
+/// same whether the format is used alone or as one of several.
 macro_rules! options {
     ($($(#[$docs:meta])* $key:ident: $kind:ty,)*) => {
-        /// Options of the `parse` transform.
+        /// Options for the `parse` transform.
         #[derive(Clone, Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct ParseConfig {
@@ -33,17 +33,17 @@ macro_rules! options {
             pub on_error: OnError,
         }
 
-        /// Options of one of several formats.
+        /// Options for one of several formats.
         #[derive(Clone, Debug, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct FormatConfig {
             $($(#[$docs])* pub $key: $kind,)*
-            /// Position and format of the timestamp of a line in this format.
+            /// Position and format of the timestamp in a line of this format.
             pub time: Option<TimeConfig>,
         }
 
         impl ParseConfig {
-            /// Returns the options of the format that is used alone.
+            /// Returns the options for the single `format`.
             pub fn format_config(&self) -> FormatConfig {
                 FormatConfig { $($key: self.$key.clone(),)* time: None }
             }
@@ -65,8 +65,8 @@ options! {
     /// For `grok`: additional patterns, by name.
     #[serde(default)]
     patterns: BTreeMap<String, String>,
-    /// For `delimited`: names of the fields, in order; with `header`, the only columns that become
-    /// fields. For `json`: the only keys that become fields.
+    /// For `delimited`: field names, in order; with `header`, the only columns that become fields.
+    /// For `json`: the only keys that become fields.
     fields: Option<Vec<FieldConfig>>,
     /// For `delimited`: the delimiter between fields. For `key_value`: between pairs. For `leef`:
     /// between attributes; overrides the delimiter declared in the line.
@@ -90,7 +90,7 @@ options! {
     strict: Option<bool>,
     /// For `delimited`: lines of the file that name the columns.
     header: Option<Header>,
-    /// For `syslog`: time zone of timestamps without a zone. The default is `UTC`.
+    /// For `syslog`: time zone for timestamps without a zone. The default is `UTC`.
     timezone: Option<String>,
     /// For `json`: whether members of nested objects become separate fields, such as `a.b`.
     flatten: Option<bool>,
@@ -137,14 +137,14 @@ pub enum FieldConfig {
 pub struct TypedField {
     /// Name of the field.
     pub name: String,
-    /// Type of the field.
+    /// Field type.
     #[serde(rename = "type")]
     pub kind: TypeName,
     /// For `timestamp`: format of the timestamp.
     pub format: Option<String>,
 }
 
-/// The type of a field.
+/// A field type.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TypeConfig {
@@ -210,11 +210,12 @@ pub struct TimeConfig {
     /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of formats. The first format that matches is
     /// used.
     pub format: TimeFormats,
-    /// Text directly before the timestamp. Without it, the timestamp starts at the beginning.
+    /// Text directly before the timestamp. Without it, the timestamp is at the beginning of the
+    /// field or line.
     pub after: Option<String>,
     /// Occurrence of `after` that precedes the timestamp, counted from 1. The default is the first.
     pub nth: Option<u32>,
-    /// Time zone of timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
+    /// Time zone for timestamps without a zone: `UTC` (the default), `+02:00`, `Europe/Berlin`, or
     /// `local` for the host's zone.
     pub timezone: Option<String>,
     /// Whether the field is kept after its timestamp is parsed.
@@ -223,7 +224,7 @@ pub struct TimeConfig {
 }
 
 impl TimeConfig {
-    /// Returns the options of the reader.
+    /// Returns the options for the timestamp reader.
     pub fn spec(&self) -> TimeSpec {
         let TimeConfig { format, after, nth, timezone, .. } = self.clone();
         TimeSpec { formats: format.into(), after, nth, timezone }
@@ -245,19 +246,19 @@ pub enum Format {
     Grok,
     /// Values in a fixed order, with a delimiter.
     Delimited,
-    /// Like `delimited`, with the defaults of CSV.
+    /// Like `delimited`, with CSV defaults.
     Csv,
     /// Like `delimited`, with tabs.
     Tsv,
     /// Keys with values.
     KeyValue,
-    /// Like `key_value`, with the defaults of `logfmt`.
+    /// Like `key_value`, with `logfmt` defaults.
     Logfmt,
     /// Like `key_value`, with colons and tabs.
     Ltsv,
     /// An nginx access log.
     Nginx,
-    /// An access log of the Apache HTTP Server.
+    /// An Apache HTTP Server access log.
     Apache,
     /// Syslog: RFC 3164 and RFC 5424.
     Syslog,

@@ -151,12 +151,12 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "format": "json", "pattern": "x" }),
             "/pattern",
-            "belongs to format regex, grok; remove it",
+            "is valid only for formats regex, grok; remove it",
         ),
         (
             json!({ "formats": [{ "format": "json" }], "pattern": "x" }),
             "/pattern",
-            "belongs to format",
+            "is valid only for formats",
         ),
         (
             json!({ "formats": [{ "format": "json" }, { "format": "csv" }] }),
@@ -166,7 +166,7 @@ fn errors_say_what_to_write_instead() {
         (
             json!({ "format": "cef", "delimiter": "|" }),
             "/delimiter",
-            "belongs to format delimited, key_value, leef; remove it",
+            "is valid only for formats delimited, key_value, leef; remove it",
         ),
         (
             json!({ "format": "leef", "delimiter": "" }),

@@ -12,13 +12,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum memory of a compiled pattern, in bytes.
+/// Maximum memory for a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// Default of `text`.
+/// Default value of `text`.
 const STARS: &str = "***";
 
-/// Options of the `redact` transform.
+/// Options for the `redact` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactConfig {
@@ -66,10 +66,10 @@ pub enum Replace {
     /// Name of the detector or pattern, such as `[email]`.
     #[default]
     Mask,
-    /// Name and a keyed hash. Equal strings have equal hashes, and readers without the key cannot
-    /// test guesses.
+    /// The name and a keyed hash. Equal strings have equal hashes, and readers without the key
+    /// cannot test guesses.
     Hash,
-    /// A constant text.
+    /// A constant string.
     Text,
 }
 

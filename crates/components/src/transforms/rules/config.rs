@@ -9,28 +9,28 @@ use serde::Deserialize;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Maximum number of tasks of a transform.
+/// Maximum number of tasks in a transform.
 const TASKS_MAX: usize = 100_000;
 
-/// Smallest configurable memory of all groups.
+/// Smallest configurable memory limit for all groups.
 const MEMORY_MIN: u64 = 1 << 20;
 
-/// Options of the `rules` transform.
+/// Options for the `rules` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulesConfig {
     /// Tasks, and patterns such as `tasks/*.yaml` for files with additional tasks.
     #[schemars(with = "Vec<TaskOrFiles>")]
     pub tasks: Vec<TaskConfig>,
-    /// Maximum memory for all groups, taken from `limits.memory`, which must be at least four times
-    /// as large. Above the maximum, events in additional groups are counted together under the
-    /// `overflow` tag.
+    /// Maximum memory for all groups combined, taken from `limits.memory`, which must be at least
+    /// four times as large. Above the maximum, events in additional groups are counted together
+    /// under the `overflow` tag.
     #[serde(default = "memory")]
     pub memory: Size,
 }
 
-/// An entry of `tasks`. The program replaces a pattern with the tasks of its files before it
-/// decodes the options.
+/// An entry of `tasks`. The program replaces each pattern with the tasks in the matching files
+/// before it decodes the options.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Longest window.
 const WINDOW_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Maximum number of groups of a window.
+/// Maximum number of groups in a window.
 const GROUPS_MAX: usize = 20_000_000;
 
 /// Maximum number of sample messages per group.
@@ -43,7 +43,7 @@ pub struct TaskConfig {
     pub group_by: Vec<String>,
     /// Functions to compute for a group, by name: `count()`, `rate()`, `sum(field)` and others.
     pub emit: IndexMap<String, Emit>,
-    /// Length of the windows: whole seconds, 1s to 24h. Windows are aligned to the clock.
+    /// Window length: whole seconds, 1s to 24h. Windows are aligned to the clock.
     #[serde(default = "one_minute")]
     pub window: Interval,
     /// Time that selects an event's window.
@@ -88,7 +88,7 @@ pub struct FieldConfig {
     pub between: Option<Between>,
     /// A part of delimited text.
     pub delimited: Option<Delimited>,
-    /// A group of a regular expression.
+    /// A group in a regular expression.
     pub regex: Option<Group>,
     /// Path of a value in JSON text, such as `request.items[0].price`. Names with characters other
     /// than letters, digits and `_` are written in brackets and quotes: `headers["user-agent"]`.
@@ -97,12 +97,12 @@ pub struct FieldConfig {
     pub field: Option<String>,
     /// Field of the event to search. The default is the message.
     pub from: Option<String>,
-    /// Type of the field. Text that does not have this type is treated as missing.
+    /// Field type. Text that does not parse as this type is treated as missing.
     #[serde(rename = "type")]
     pub kind: TypeConfig,
 }
 
-/// Type of a field.
+/// A field type.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TypeConfig {
@@ -137,7 +137,7 @@ pub struct Delimited {
     pub index: u32,
 }
 
-/// A group of the first match of a regular expression.
+/// A group in the first match of a regular expression.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {

@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Options of the `throttle` transform.
+/// Options for the `throttle` transform.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThrottleConfig {
     /// Maximum number of events per window.
     pub events: u64,
-    /// Length of the window.
+    /// Window length.
     #[serde(default = "second")]
     pub window: Interval,
     /// Template for an event's key. Each key has a separate window; without `key`, all events share

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest window in seconds, chosen so that its nanoseconds fit into the integers of times.
+/// Longest window in seconds, chosen so that the length in nanoseconds fits into an integer
+/// timestamp.
 pub const WINDOW_S_MAX: u64 = i64::MAX as u64 / 1_000_000_000;
 
 /// Field that the samples are taken from.
@@ -36,7 +37,7 @@ pub struct Definition {
     pub emit: Vec<(String, Emit)>,
     /// Number of sample messages per group; 0 for none.
     pub samples: u16,
-    /// Length of the windows in seconds.
+    /// Window length in seconds.
     pub window_s: u64,
     /// Time that an event-time window waits for late events, in nanoseconds; `None` for
     /// arrival-time windows.
@@ -45,7 +46,7 @@ pub struct Definition {
     pub due_ns: Option<i64>,
     /// Priority of the task under overload. Higher numbers come first.
     pub priority: i32,
-    /// Maximum number of groups of a window.
+    /// Maximum number of groups in a window.
     pub groups_max: usize,
 }
 

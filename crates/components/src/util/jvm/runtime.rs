@@ -12,9 +12,9 @@ pub const JVM: &str = "jvm";
 /// The JVMs that the program provides to components, as a resource.
 #[derive(Clone, Debug)]
 pub struct JvmRuntime {
-    /// Options of the JVM inside the agent.
+    /// Options for the JVM inside the agent.
     pub options: JvmOptions,
-    /// Options of the JVMs in separate processes.
+    /// Options for the JVMs in separate processes.
     pub processes: JvmProcesses,
 }
 

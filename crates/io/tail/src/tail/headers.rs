@@ -235,8 +235,9 @@ fn kind_of_event(lines: &HeaderLines, text: &[u8], offset: u64, current: Option<
     lines.kind(text, offset, current)
 }
 
-/// Returns whether a file that begins with `raw` may have a header that must be searched for. Files
-/// without header lines must not be read from their beginning at each start.
+/// Returns whether a file that begins with `raw` may have a header, so that a search for it is
+/// needed. Without this check, files without headers would be reread from the beginning at every
+/// agent start.
 fn has_header(lines: &HeaderLines, raw: &[u8]) -> bool {
     let head = &raw[..raw.len().min(HEADER_BYTES_MAX)];
     match lines {
@@ -254,8 +255,8 @@ struct Split {
 }
 
 impl Split {
-    /// Adds a line, unless it is of the other kind than the previous lines; in that case, returns
-    /// `true`.
+    /// Adds a line. Returns `true` instead if the kind of the line differs from the kind of the
+    /// previous lines.
     fn ends_at(&mut self, kind: LineKind, current: &mut Option<Arc<str>>) -> bool {
         let is_row = kind == LineKind::Row;
         let has_other_sort = if is_row { self.has_headers } else { self.has_rows };
