@@ -18,10 +18,10 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum wait for the block to be removed at the end.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Maximum bytes of an error; it stays on one line and cannot move the cursor.
+/// Maximum length of an error in bytes; it stays on one line and cannot move the cursor.
 const ERROR_BYTES_MAX: usize = 200;
 
-/// Maximum bytes of the line about the bottleneck.
+/// Maximum length of the bottleneck line in bytes.
 const LINE_BYTES_MAX: usize = 400;
 
 /// Maximum number of rate lines in the block; additional components share the last line.

@@ -70,7 +70,7 @@ fn row(table: &mut Table, name: &'static str, encoders: [Encoder<'_>; 3]) -> io:
         let mut text = Vec::new();
         (0..VALUES / 100).for_each(|index| encode(index, &mut text));
         if texts.first().is_some_and(|first| *first != text) {
-            return Err(io::Error::other(format!("{name}: {encoder} writes another text")));
+            return Err(io::Error::other(format!("{name}: {encoder} writes different text")));
         }
         texts.push(text);
         ns.push(measure(&mut encode));

@@ -1,5 +1,5 @@
 //! Measures parsers of lines and compares them with the `regex` crate on the same lines, or with a
-//! newline scan of a text whose lines are as long as the fields.
+//! newline scan of text whose lines are as long as the fields.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};

@@ -40,7 +40,7 @@ impl Block {
         Block { text: text.into_bytes(), lines }
     }
 
-    /// Creates a block of the lines of a text.
+    /// Creates a block from the lines of `text`.
     fn of(text: Vec<u8>) -> Block {
         let (mut ends, mut start) = (Vec::new(), 0);
         millstream_scan::newlines(&text, &mut ends);

@@ -126,7 +126,7 @@ pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Res
     area.present().map_err(message)
 }
 
-/// Draws a text to the left of each group, at the height that `y` returns.
+/// Draws a label to the left of each group, at the height that `y` returns.
 fn texts(
     texts: impl Iterator<Item = String>,
     y: impl Fn(usize) -> f64,

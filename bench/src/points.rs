@@ -18,7 +18,7 @@ const POINTS: usize = 400_000;
 /// Points per batch of a receiver.
 const BATCH_POINTS: usize = 64;
 const REPETITIONS: usize = 7;
-/// Maximum bytes of a counter or gauge in addition to its name and tags.
+/// Maximum memory, in bytes, for a counter or gauge in addition to its name and tags.
 const TARGET_BYTES: f64 = 200.0;
 
 const KINDS: [(&str, Kind, Order); 4] = [

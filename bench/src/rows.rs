@@ -24,7 +24,7 @@ const AHEAD: usize = 64;
 /// A table of groups to measure.
 struct Load {
     name: &'static str,
-    /// Number of distinct texts in each key column.
+    /// Number of distinct strings in each key column.
     keys: &'static [u64],
     groups: u64,
     updates_per_s_target: f64,
@@ -53,7 +53,7 @@ const LOADS: [Load; 2] = [
     },
 ];
 
-/// Rows as columns of texts, with their words.
+/// Rows as columns of strings, with their words.
 struct Batch {
     texts: Vec<Vec<[u8; KEY_BYTES]>>,
     words: Vec<u64>,
@@ -157,8 +157,8 @@ impl Load {
         (SAMPLE_BATCHES * BATCH_ROWS) as f64 / seconds
     }
 
-    /// Returns the number of a group's text in a column. In the table with three keys, all columns
-    /// together identify the group.
+    /// Returns the number of a group's string in a column. In the table with three keys, all
+    /// columns together identify the group.
     fn text(&self, column: usize, group: u64) -> u64 {
         let before: u64 = self.keys[..column].iter().product();
         match self.keys[column] {
@@ -198,7 +198,7 @@ impl Batch {
     }
 }
 
-/// Returns texts as fields of events, all of which have the field.
+/// Returns strings as an event field that every event has.
 fn options(texts: &[[u8; KEY_BYTES]]) -> Vec<Option<&[u8]>> {
     texts.iter().map(|text| Some(&text[..])).collect()
 }

@@ -10,8 +10,8 @@ use millstream_scan::kernels::{self, Kernel};
 use std::hint::black_box;
 use std::io;
 
-/// Bytes of log text that the blocks are cut from. The text fits into the L2 cache, like a block
-/// that was just read, and has too many lines for the branch predictor to learn.
+/// Number of bytes of log text from which the blocks are taken. The text fits into the L2 cache,
+/// like a block that was just read, and has too many lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 const BIG_BLOCK_BYTES: usize = 256 << 10;
 /// Minimum CPU seconds of one sample.

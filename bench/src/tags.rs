@@ -84,7 +84,12 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     let label = |x: &f64| format!("{}", 2_f64.powf(*x).round());
     report.plot(
         "tags",
-        &Axes { title: "Tags of a text", x: "tags", y: "log10 of ns per text", x_label: &label },
+        &Axes {
+            title: "Tags of a string",
+            x: "tags",
+            y: "log10 of ns per string",
+            x_label: &label,
+        },
         &curves,
     )?;
     Ok(targets.iter().map(|target| target.cells("tags")).collect())
@@ -140,7 +145,7 @@ fn letters(random: &mut Rng, len: usize) -> Vec<u8> {
 /// Returns the ns per string of the byte-by-byte scanner and of the scanner, with interleaved
 /// samples.
 fn ns(texts: &[Vec<u8>]) -> [f64; 2] {
-    progress(&format!("tags: {} texts of {} bytes", texts.len(), texts[0].len()));
+    progress(&format!("tags: {} strings of {} bytes", texts.len(), texts[0].len()));
     let finds: [Find; 2] = [scalar::tags, millstream_scan::tags];
     let mut samples = [Samples::default(), Samples::default()];
     let mut variables = TagOffsets::default();

@@ -72,7 +72,7 @@ pub fn access(line: &mut String, random: &mut Rng, number: usize) {
     );
 }
 
-/// Writes a service's log line as JSON: texts, one in ten with an escape, numbers, and a nested
+/// Writes a service's log line as JSON: strings, one in ten with an escape, numbers, and a nested
 /// object.
 pub fn json(line: &mut String, random: &mut Rng, number: usize) {
     let quoted = if random.u32(..10) == 0 { "say \\\"hi\\\"" } else { "done" };

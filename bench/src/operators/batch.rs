@@ -5,7 +5,7 @@ use millstream_columns::{Cell, Kind};
 use millstream_jvm::{Input, InputColumn, InputSegment, Operator};
 use std::io;
 
-/// Maximum bytes of an operator's output: more than any operator of the benchmark writes.
+/// Maximum size of an operator's output in bytes: more than any benchmark operator writes.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Lines with their cells, as the input of an operator.

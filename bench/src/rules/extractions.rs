@@ -14,11 +14,11 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Number of distinct texts before a value.
+/// Number of distinct strings before a value.
 const LEFTS: usize = 20;
-/// Occurrences of each text in a line.
+/// Number of occurrences of each string in a line.
 const OCCURRENCES: u32 = 2;
-/// Texts after a value.
+/// Strings after a value.
 const RIGHTS: [&str; 5] = [",", ";", "|", " ", " k"];
 /// Minimum speed of one plan, relative to one plan per extraction.
 const TARGET_RATIO: f64 = 5.0;
@@ -46,7 +46,7 @@ fn line(random: &mut fastrand::Rng, out: &mut Vec<u8>) {
     }
 }
 
-/// Creates a task that compares the value with a text that no line contains, so that the value is
+/// Creates a task that compares the value with a string that no line contains, so that the value is
 /// looked up once per line.
 fn task(number: usize, of: &Between) -> Arc<Task> {
     let extraction = Extraction::Between {
@@ -97,7 +97,7 @@ fn table(shared: &Figures, alone: &Figures, plain: &Samples, extractions: usize)
         table.row(vec![name.to_owned(), median, min, max, per_value, times]);
     }
     table.note(format!(
-        "{extractions} values of a line, after {LEFTS} distinct texts that occur {OCCURRENCES} \
+        "{extractions} values of a line, after {LEFTS} distinct strings that occur {OCCURRENCES} \
          times each; plans look each value up in an index, the plain searches only find it."
     ));
     table

@@ -9,7 +9,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use std::io;
 
-/// Maximum bytes of a compiled set of regular expressions, and of the states that it keeps.
+/// Maximum memory, in bytes, for a compiled set of regular expressions and its cached states.
 const REGEX_BYTES_MAX: usize = 256 << 20;
 
 /// A search that counts the literals in a line.

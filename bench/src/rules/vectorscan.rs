@@ -54,7 +54,7 @@ impl Vectorscan {
         let ids: Vec<c_uint> = (0..literals.len() as c_uint).collect();
         let (mut database, mut scratch, mut error) = (null_mut(), null_mut(), null_mut());
         // SAFETY: the symbols of the library have these types (hs_compile.h, hs_runtime.h). All
-        // arrays have one element per literal, and the lengths delimit the texts; the database is
+        // arrays have one element per literal, and the lengths delimit the strings; the database is
         // used only if the compilation succeeded.
         let (scan, is_ready) = unsafe {
             let compile: Compile = std::mem::transmute(symbol(library, c"hs_compile_lit_multi")?);

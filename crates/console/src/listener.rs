@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 /// Maximum number of connections that each listener serves at the same time; more wait in the
 /// backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// Maximum bytes of a request's head.
+/// Maximum size of a request's head in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;

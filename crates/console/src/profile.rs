@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use tokio::task::JoinError;
 
-/// Maximum bytes of a request's body.
+/// Maximum size of a request's body in bytes.
 pub const REQUEST_BYTES_MAX: usize = 4 << 10;
 
 /// Maximum duration of a profile.

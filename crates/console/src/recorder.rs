@@ -16,11 +16,11 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Maximum bytes of a settings change. Settings of all types take about 2 kB.
+/// Maximum size of a settings change in bytes. Settings of all types take about 2 kB.
 pub const CHANGE_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes of the list of chunks that a client already has: 8 bytes per chunk, and the
-/// largest recording has 32,768 chunks.
+/// Maximum size, in bytes, of the list of chunks that a client already has: 8 bytes per chunk, and
+/// the largest recording has 32,768 chunks.
 pub const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// Text for a missing threshold or rate limit.
@@ -137,7 +137,7 @@ where
     let text = match Value::deserialize(deserializer)? {
         Value::Null => return Ok(Some(Limit(None))),
         Value::String(text) => text,
-        other => return Err(D::Error::custom(format!("{key}: {other} is not a text"))),
+        other => return Err(D::Error::custom(format!("{key}: {other} is not a string"))),
     };
     let limit = text.parse().map_err(|error| D::Error::custom(format!("{key}: {error}")))?;
     Ok(Some(limit))
@@ -344,7 +344,7 @@ mod tests {
         for (events, expected) in [
             (r#"{"fileread": {}}"#, "no event is named \"fileread\"; the names are FileRead, "),
             (r#"{"FileRead": {"threshold": "1"}}"#, "FileRead: threshold: \"1\" has no unit; "),
-            (r#"{"FileRead": {"threshold": 1}}"#, "FileRead: threshold: 1 is not a text"),
+            (r#"{"FileRead": {"threshold": 1}}"#, "FileRead: threshold: 1 is not a string"),
             (r#"{"FileRead": {"rate": "1"}}"#, "FileRead: rate: \"1\" is not a number of events"),
             (r#"{"FileRead": {"on": true}}"#, "FileRead: unknown field `on`, expected one of"),
             (r#"{"Retry": {"threshold": "1s"}}"#, "Retry: threshold: Retry events have no dur"),

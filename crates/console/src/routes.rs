@@ -82,7 +82,7 @@ impl Answer {
         }
     }
 
-    /// Returns the maximum bytes of a request body.
+    /// Returns the maximum size of a request body in bytes.
     fn body_bytes_max(&self) -> usize {
         match self {
             Answer::Read(_) | Answer::Tap => 0,

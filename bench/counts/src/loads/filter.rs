@@ -7,7 +7,7 @@ use millstream_columns::Column;
 use millstream_expressions::{Counts, Expression, Field, Input};
 use std::hint::black_box;
 
-/// Conditions for all ways of evaluation: numbers, texts, lists, patterns, arithmetic.
+/// Conditions for all evaluation methods: numbers, strings, lists, patterns, arithmetic.
 const CONDITIONS: &[&str] = &[
     "status >= 500",
     "method == 'POST'",

@@ -22,7 +22,7 @@ const GROUPS_MAX: usize = 1 << 20;
 const FIELDS: [&str; 5] = ["svc", "zone", "user", "code", "rack"];
 
 /// Evaluates a plan of a thousand tasks over a block and merges the partial results. The conditions
-/// compare fields and numbers; some search for a text, some for a pattern.
+/// compare fields and numbers; some search for a string, some for a pattern.
 pub fn rules() -> Load {
     let tasks: Vec<Arc<Task>> = (0..TASKS).map(|number| Arc::new(task(number))).collect();
     let plan = Plan::new(&tasks).expect("a plan");

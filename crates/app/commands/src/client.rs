@@ -33,10 +33,10 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// data in addition to the events.
 const DOWNLOAD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
-/// Maximum bytes of a response that contains an error.
+/// Maximum size, in bytes, of a response that contains an error.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes of a file with a token.
+/// Maximum size, in bytes, of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
 /// Reason for the early end of a lasting response. The time is the time after which an agent closes

@@ -24,7 +24,7 @@ pub const HELP: &str = "Example:\n  \
     Exit status: 0 all sources are healthy, idle or starting; 1 a source is late or degraded, no agent\n\
     is running, or the agent has no diagnosis yet; 2 invalid usage.";
 
-/// Maximum bytes of a text in the output.
+/// Maximum length of a string in the output, in bytes.
 const TEXT_BYTES_MAX: usize = 400;
 
 /// Observation time in seconds after which a diagnosis is complete.

@@ -27,13 +27,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of queued lines.
 const QUEUE_LINES_MAX: usize = 1024;
-/// Maximum bytes of a message; the rest is cut off.
+/// Maximum length of a message in bytes; a longer message is truncated.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// Maximum bytes of a message before its secrets are masked.
+/// Maximum message length in bytes before secrets are masked.
 const RAW_BYTES_MAX: usize = 4 * MESSAGE_BYTES_MAX;
 /// Size of the writer's buffer that stays allocated, in bytes.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
-/// Maximum bytes of the last message that are kept, to show which message was repeated.
+/// Maximum number of bytes to keep from the last message, to show which message was repeated.
 const SAMPLE_BYTES_MAX: usize = 200;
 /// Length of the window in which a call site's lines are counted.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -118,7 +118,8 @@ pub fn each(level: Level, target: &str, messages: impl IntoIterator<Item = Strin
     messages.into_iter().for_each(|message| log_as_itself(log::logger(), level, target, &message));
 }
 
-/// Logs a message with its text as the call site, so that each text has a separate window.
+/// Logs a message with its text as the call site, so that each distinct message has a separate
+/// window.
 fn log_as_itself(logger: &dyn Log, level: Level, target: &str, message: &str) {
     let mut record = Record::builder();
     record.level(level).target(target).file(Some(message));
@@ -256,7 +257,7 @@ impl Shared {
     /// Logs a record. Formats it outside of the lock, and only if it will be written.
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
-        // A secret that is cut off would not be recognized, so mask secrets first.
+        // A truncated secret would not be recognized, so mask secrets first.
         let message = escaped(record.args(), RAW_BYTES_MAX);
         let message = escaped(mask(&message), MESSAGE_BYTES_MAX);
         let now = SystemTime::now();

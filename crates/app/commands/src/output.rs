@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Maximum bytes of a message on standard error.
+/// Maximum length, in bytes, of a message on standard error.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 10;
 
 /// Prints a message on standard error. It is one line without control characters, because it may

@@ -37,7 +37,7 @@ pub const HELP: &str = "Example:\n  \
     Exit status: 0 done; 1 no agent is running, another profile is in progress, or the output cannot\n\
     be written; 2 invalid configuration or usage.";
 
-/// Maximum bytes of a profile for a comparison.
+/// Maximum size, in bytes, of a profile for a comparison.
 const PPROF_BYTES_MAX: u64 = 64 << 20;
 
 /// The arguments of `profile`.

@@ -37,7 +37,8 @@ pub const HELP: &str = "Example:\n  \
     Exit status: 0 done; 1 no agent is running, the agent stops, too many taps are open, or the output\n\
     no longer exists after a reload; 2 unknown id, invalid expression or usage.";
 
-/// Maximum bytes of a request's path and parameters. The agent accepts 16 KiB with all headers.
+/// Maximum length of a request's path and parameters, in bytes. The agent accepts 16 KiB with all
+/// headers.
 const PATH_BYTES_MAX: usize = 15 << 10;
 
 /// Maximum time for a tap to end in an orderly way after a signal.

@@ -1,4 +1,4 @@
-//! Text for a terminal or a log: escaped, and cut by bytes or by the columns that it takes.
+//! Text for a terminal or a log: escaped, and truncated to a number of bytes or columns.
 
 use std::fmt::{self, Write};
 use unicode_width::UnicodeWidthChar;
@@ -76,12 +76,12 @@ pub fn counted(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns the width of a text in columns.
+/// Returns the width of `text` in columns.
 pub fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Returns the text, cut to at most `columns` columns. A mark shows the cut.
+/// Returns `text`, truncated to at most `columns` columns. A mark at the end shows the truncation.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -93,8 +93,8 @@ pub fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Returns a text of at most `columns` columns, with a mark at the start if it is cut, because the
-/// end of a path is more informative.
+/// Returns the end of `text`, at most `columns` columns, with a mark at the start if `text` is
+/// truncated. The end of a path is more informative than its beginning.
 pub fn cut_start(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -122,7 +122,7 @@ fn prefix(text: &str, columns: usize) -> &str {
     text
 }
 
-/// Breaks a text into lines of at most `columns` columns, between words if possible.
+/// Breaks `text` into lines of at most `columns` columns, between words if possible.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut rest = text;
     let mut lines = Vec::new();

@@ -11,7 +11,7 @@ use super::fault::{Fault, Place};
 /// Default paths of the configuration, in order of precedence.
 pub const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
 
-/// Maximum bytes of a configuration file.
+/// Maximum size of a configuration file in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A configuration file.

@@ -95,7 +95,7 @@ pub fn redacted(
     redacted
 }
 
-/// Returns the users and passwords in a text, and the query values of a URL.
+/// Returns the users and passwords in `text`, and the query values of a URL.
 pub(crate) fn url_secrets(text: &str) -> Vec<String> {
     let query = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
     let query = query.map_or("", |(_, query)| query);
@@ -264,7 +264,7 @@ impl Hide<'_> {
         self.secrets.extend(all.map(str::to_owned));
     }
 
-    /// Remembers users and passwords in a text, and the query values of a URL.
+    /// Remembers users and passwords in `text`, and the query values of a URL.
     fn remember_url(&mut self, text: &str) {
         self.secrets.extend(url_secrets(text).into_iter().filter(|part| is_searched(part)));
     }
@@ -278,7 +278,7 @@ fn hide(scalar: &mut Scalar) {
     }
 }
 
-/// Returns whether a text is one variable without a default.
+/// Returns whether `text` is one variable without a default.
 fn is_variable(text: &str) -> bool {
     let name = text.strip_prefix("${").and_then(|text| text.strip_suffix('}'));
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
@@ -294,7 +294,7 @@ pub fn is_cut_password(rest: &[u8], length: usize) -> bool {
     !is_host && user.contains(&b':')
 }
 
-/// Returns the ranges of users and passwords in a text: in URLs, and in addresses without a scheme.
+/// Returns the ranges of users and passwords in `text`: in URLs, and in addresses without a scheme.
 fn credentials(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (at, scheme) in text.match_indices("://") {
@@ -320,7 +320,7 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns a text without users, passwords and the queries of URLs.
+/// Returns `text` without users, passwords and URL queries.
 fn without_credentials(text: &str) -> String {
     let mut shown = text.to_owned();
     for range in credentials(text).into_iter().rev() {

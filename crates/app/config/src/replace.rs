@@ -12,7 +12,7 @@ use super::node::{Data, Node, Substituted, Value};
 use super::scalar;
 use super::secret_name::is_secret_name;
 
-/// Maximum bytes of a file in `${file:...}`.
+/// Maximum size of a file in `${file:...}`, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Looks up an environment variable.
@@ -33,7 +33,7 @@ pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<F
     }
 }
 
-/// Returns the values of the variables and files that a text names. Defaults and unset variables
+/// Returns the values of the variables and files that `text` names. Defaults and unset variables
 /// are omitted.
 pub fn values(text: &str, environment: Environment<'_>) -> Vec<String> {
     let value = |piece: Piece<'_>| match piece {
@@ -44,7 +44,7 @@ pub fn values(text: &str, environment: Environment<'_>) -> Vec<String> {
     pieces(text).into_iter().filter_map(value).collect()
 }
 
-/// Returns the secrets among the values of the variables and files that a text names: all values of
+/// Returns the secrets among the values of the variables and files that `text` names: all values of
 /// files, and values of variables with a secret name.
 pub fn secret_values(text: &str, environment: Environment<'_>) -> Vec<String> {
     let value = |piece: Piece<'_>| match piece {
@@ -106,7 +106,7 @@ enum Piece<'t> {
     Bad(&'t str),
 }
 
-/// Splits a text at its variables; `$$` becomes the text `$`.
+/// Splits `text` at its variables; `$$` becomes the text `$`.
 fn pieces(mut text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     while let Some(at) = text.find('$') {

@@ -8,7 +8,7 @@ use super::{Catalog, globals, unit_tests};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Pattern of a text with a variable, which editors must accept.
+/// Pattern for strings that contain a variable, which editors must accept.
 const VARIABLE_PATTERN: &str = r"\$\{[^}]+\}";
 
 /// The common keys, and the kinds of components that have them.

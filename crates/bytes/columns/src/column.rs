@@ -202,7 +202,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Sets the value of a row to a text.
+    /// Sets the value of a row to text.
     pub fn text(&mut self, row: usize, text: &[u8]) {
         self.cells[row] = self.push(Kind::Text, text);
     }

@@ -54,7 +54,7 @@ impl Detector {
     }
 }
 
-/// A part of a text that must be hidden.
+/// A part of the text that must be hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
     /// Position of the first byte.

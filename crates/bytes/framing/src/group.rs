@@ -4,7 +4,8 @@ use crate::line::Line;
 use crate::rule::{Classifier, State, Verdict};
 use crate::{Event, EventBuffer, TIME_UNKNOWN, Tally};
 
-/// Maximum bytes of a line ending. Line endings do not count toward the size limit of an event.
+/// Maximum size of a line ending in bytes. Line endings do not count toward the size limit of an
+/// event.
 const LINE_END_BYTES_MAX: usize = 2;
 
 /// Size limits of one event.
@@ -51,8 +52,8 @@ impl Open {
         Open { event, lines: 1, state: verdict.state, is_done: verdict.is_last }
     }
 
-    /// Returns whether a line fits into the event. A line that was cut does not fit: its bytes
-    /// alone exceed the limit. An input that ends before the cut also ends this event before the
+    /// Returns whether a line fits into the event. A truncated line does not fit: its bytes alone
+    /// exceed the limit. An input that ends before the truncation also ends this event before the
     /// line, and the result must not depend on where the input ends.
     #[inline]
     fn fits(&self, line: &Line, limits: Limits) -> bool {

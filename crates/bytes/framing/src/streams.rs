@@ -55,7 +55,7 @@ impl Joined {
         Joined { event, lines: 1, text_bytes, state: verdict.state, latest_ns }
     }
 
-    /// Returns whether a line fits into the event. A line that was cut does not fit.
+    /// Returns whether a line fits into the event. A truncated line does not fit.
     fn fits(&self, line: &Line, limits: Limits) -> bool {
         let text_bytes = self.text_bytes + 1 + (line.end - line.start) as usize;
         !line.cut

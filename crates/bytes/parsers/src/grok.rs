@@ -23,8 +23,8 @@ use crate::input::Input;
 use crate::regex::{Groups, compile, names};
 use crate::types::Type;
 
-/// Maximum bytes of an expanded pattern, because patterns that refer to each other twice grow
-/// exponentially.
+/// Maximum length of an expanded pattern in bytes, because patterns that refer to each other twice
+/// grow exponentially.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
 /// Prefix for the names of generated groups. Field names cannot be used, because they may contain

@@ -1,6 +1,6 @@
 //! Keys of pairs, which are recognized if the previous line has the same keys.
 
-/// Maximum bytes of a key that can be recognized by comparing one word.
+/// Maximum length, in bytes, of a key that can be recognized by comparing one word.
 const KEY_BYTES_MAX: usize = 16;
 
 /// A key and the field to which it belongs.

@@ -8,7 +8,7 @@ use millstream_scan::{ByteSet, bitmap};
 /// few enough for their state to fit into the L1 cache.
 const LINES_MAX: usize = 64;
 
-/// Maximum bytes of a region, unless the region is a single line.
+/// Maximum size of a region in bytes, unless the region is a single line.
 const REGION_BYTES_MAX: usize = 32 << 10;
 
 /// An offset that is greater than every offset in a line.

@@ -241,7 +241,7 @@ impl Syslog {
         true
     }
 
-    /// Parses a local time at the start of a text, including any year or zone after it. Returns
+    /// Parses a local time at the start of `text`, including any year or zone after it. Returns
     /// `None` if there is no time.
     fn stamp(&mut self, text: &[u8], read_ns: i64) -> Option<Stamp> {
         for LocalTimes { plain, zoned } in &mut self.local {

@@ -17,7 +17,7 @@ impl TagSyntax {
     pub const DOGSTATSD: TagSyntax = TagSyntax { split: b':', ends: *b",," };
 }
 
-/// The positions of the tags in a text, relative to its start. Both lists contain one entry per
+/// The positions of the tags in a string, relative to its start. Both lists contain one entry per
 /// tag. A tag starts after the end of the previous one, and can be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagOffsets {

@@ -3,7 +3,7 @@
 //!
 //! A separate crate because it is pure and fuzzed alone.
 //!
-//! A [`Format`] parses every text independently. A [`Parser`] remembers the previous text.
+//! A [`Format`] parses every string independently. A [`Parser`] remembers the previous string.
 //! Consecutive lines usually have the same minute, in which case the parser reads only the digits
 //! of the second and the fraction.
 //!

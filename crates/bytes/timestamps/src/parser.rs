@@ -14,8 +14,8 @@ const AHEAD: usize = 2;
 
 /// Parses the times of consecutive lines.
 ///
-/// The results are the same as with [`Format::parse`], but parsing is faster if a text differs from
-/// the previous one only in its second and fraction.
+/// The results are the same as with [`Format::parse`], but parsing is faster if a string differs
+/// from the previous one only in its second and fraction.
 #[derive(Clone, Debug)]
 pub struct Parser {
     format: Arc<Format>,
@@ -43,7 +43,7 @@ struct Cached {
 /// Positions of the parts of a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    /// Minimum length of a text, or `usize::MAX` before the first text.
+    /// Minimum length of a string, or `usize::MAX` before the first string.
     bytes: usize,
     second_at: Option<usize>,
     fraction_at: usize,
@@ -108,7 +108,7 @@ impl Shape {
 }
 
 impl Cached {
-    /// Returns the time of a text that differs from the previous text only in its second and
+    /// Returns the time of a string that differs from the previous string only in its second and
     /// fraction. Returns `None` for any other text.
     #[inline]
     fn parse_cached(&self, text: &[u8], reference_ns: i64) -> Option<i64> {
@@ -141,7 +141,7 @@ impl Cached {
     }
 }
 
-/// Returns the first bytes of a text, padded with zeros.
+/// Returns the first bytes of `text`, padded with zeros.
 fn window(text: &[u8]) -> [u8; WINDOW] {
     let mut window = [0; WINDOW];
     let len = text.len().min(WINDOW);

@@ -61,7 +61,7 @@ pub fn two_digits(text: &[u8], at: usize) -> Option<u16> {
     (tens < 10 && ones < 10).then_some(u16::from(tens) * 10 + u16::from(ones))
 }
 
-/// Returns the value and number of the digits at the start of a text, at most `most` digits. The
+/// Returns the value and number of the digits at the start of `text`, at most `most` digits. The
 /// value is exact for up to 19 digits.
 #[inline]
 pub fn parse_digits(text: &[u8], most: usize) -> (u64, usize) {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// Maximum bytes of a line shown in the log.
+/// Maximum number of bytes of a line that the log shows.
 const SHOWN_BYTES_MAX: usize = 200;
 
 /// Name of the side output for rejected events.

@@ -1,10 +1,10 @@
-//! Excerpts of events and responses in the messages of the agent.
+//! Excerpts of events and responses in the agent's messages.
 
 use millstream_detect::{Detector, Detectors};
 use std::sync::LazyLock;
 
-/// Maximum bytes of a text that are searched. The limit exceeds any excerpt, so that a secret is
-/// found even if the end of the excerpt cuts it.
+/// Maximum number of bytes to search. The limit exceeds any excerpt, so that a secret is found even
+/// if the excerpt ends in the middle of it.
 const SEARCHED_BYTES_MAX: usize = 4 << 10;
 
 /// Detectors that the `redact` transform uses by default.
@@ -13,9 +13,9 @@ static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     Detectors::new(&detectors, Vec::new())
 });
 
-/// Returns the first bytes of a text, at most `bytes_max`. Text that the `redact` transform hides
-/// by default is replaced with the names of the detectors, because log messages may be sent to
-/// other places than events.
+/// Returns the first bytes of `text`, at most `bytes_max`. Text that the `redact` transform hides
+/// by default is replaced with the names of the detectors, because log messages may go to different
+/// destinations than events.
 pub fn excerpt(text: &[u8], bytes_max: usize) -> String {
     let text = &text[..text.len().min(SEARCHED_BYTES_MAX)];
     let mut hits = Vec::new();

@@ -3,7 +3,7 @@
 //! A segment is a file `NUMBER.segment` of frames. A frame is the length of the body in four bytes,
 //! its XXH3 hash in eight bytes, both little-endian, and the body; the hash is seeded with the hash
 //! of the previous frame. The store contains the segment number, the segment's length and the last
-//! hash. Data after this length was not committed, and is cut off. When a segment is much larger
+//! hash. Data after this length was not committed and is truncated. When a segment is much larger
 //! than the state that it describes, the next frame starts a new segment.
 
 use millstream_recorder::file::{self, RecordedFile};

@@ -31,7 +31,7 @@ const FOREIGN: &[(&str, &str)] = &[
     (";", "an expression is one value; join conditions with `&&`"),
 ];
 
-/// Returns the tokens of a text and their positions, followed by [`Token::End`].
+/// Returns the tokens in `text` and their positions, followed by [`Token::End`].
 pub fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Fault> {
     let mut lexer = Lexer { text, at: 0 };
     let mut tokens = Vec::new();

@@ -95,7 +95,7 @@ const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS - 1;
 const LONG: u8 = u8::MAX;
 
 impl Texts {
-    /// Appends a text and returns its position. Returns `None` if all positions are used.
+    /// Appends a string and returns its position. Returns `None` if all positions are used.
     pub fn push(&mut self, text: &[u8]) -> Option<u32> {
         let bytes = (1 + text.len() + if text.len() < usize::from(LONG) { 0 } else { 8 })
             .next_multiple_of(UNIT_BYTES);

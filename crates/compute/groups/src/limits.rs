@@ -3,8 +3,8 @@
 /// Maximum number of key columns. The ids of a row fit into two cache lines.
 pub const KEYS_MAX: usize = 16;
 
-/// Maximum bytes of a row or string chunk, which is a single allocation. A longer string gets a
-/// separate chunk.
+/// Maximum size, in bytes, of a row or string chunk, which is a single allocation. A longer string
+/// gets a separate chunk.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// Number of rows that a batch operation handles at a time. Their cache lines are prefetched

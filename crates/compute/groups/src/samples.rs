@@ -37,7 +37,7 @@ impl Samples {
         Samples { size: size.max(1), samples: Vec::new(), text_bytes: 0 }
     }
 
-    /// Adds the text of an event, unless the list is full of texts from earlier events.
+    /// Adds the text of an event, unless the list is full of earlier events.
     pub fn add(&mut self, time: i64, origin: u64, offset: u64, text: &[u8]) {
         let place = (time, origin, offset, text);
         let is_full = self.samples.len() == usize::from(self.size);

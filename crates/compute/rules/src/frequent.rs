@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Maximum number of numbered keys per key field list. Each table takes four bytes per key.
 const KEYS_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
-/// Maximum bytes of text in a frequent key.
+/// Maximum length of the text in a frequent key, in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 64;
 
 /// Maximum number of batches with too many other keys. After that, the keys are renumbered, because

@@ -72,7 +72,7 @@ pub enum Extraction {
         /// The text after the value.
         right: Vec<u8>,
     },
-    /// One of the parts of a text that a delimiter separates.
+    /// One part of delimited text.
     Part {
         /// The event field.
         from: String,

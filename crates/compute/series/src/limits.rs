@@ -1,7 +1,7 @@
 //! All limits of the crate, with units and reasons.
 
-/// Maximum bytes of a name, and of a point's tag text as it arrives. Lengths are stored in two
-/// bytes.
+/// Maximum length, in bytes, of a name or of a point's tag text as received. Lengths are stored in
+/// two bytes.
 pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Number of values that a sketch stores individually, so that quantiles are exact. The values and
@@ -30,9 +30,9 @@ pub struct Limits {
     pub aliases: usize,
     /// Maximum number of tags in a series, excluding empty tags and duplicates.
     pub tags: usize,
-    /// Maximum bytes of a name.
+    /// Maximum length of a name in bytes.
     pub name_bytes: usize,
-    /// Maximum bytes of a point's tag text as it arrives.
+    /// Maximum size, in bytes, of a point's tag text as received.
     pub tags_bytes: usize,
     /// Maximum number of values with a timestamp per period. Additional values are added without
     /// their timestamp.

@@ -6,7 +6,7 @@ use crate::temporality::Temporality::{self, Delta, Gauge};
 use std::fmt;
 use std::ops::Deref;
 
-/// Maximum bytes of a suffix.
+/// Maximum length of a suffix in bytes.
 const SUFFIX_BYTES_MAX: usize = 23;
 
 /// Maximum number of decimals in a percentile, so that every suffix fits.

@@ -59,7 +59,7 @@ impl Canonical {
         self.order.iter().map(|place| place.tag(raw, style)).for_each(each);
     }
 
-    /// Calls `each` with the tags of a text that is already in canonical form.
+    /// Calls `each` with the tags in a string that is already in canonical form.
     pub(crate) fn each_as_is(&mut self, text: &[u8], style: TagStyle, each: impl FnMut(Tag<'_>)) {
         tags(text, &style.syntax(), &mut self.places);
         self.places.tags(text).for_each(each);

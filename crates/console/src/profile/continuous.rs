@@ -21,7 +21,8 @@ const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 19);
 /// Duration of a slice.
 const SLICE: Duration = Duration::from_secs(10);
 
-/// Maximum bytes of all slices: about ten minutes of a busy agent with a hundred threads.
+/// Maximum total size of all slices in bytes: about ten minutes of a busy agent with a hundred
+/// threads.
 const SLICES_BYTES_MAX: usize = 16 << 20;
 
 /// Size in bytes of the buffer, which holds half a second of samples.

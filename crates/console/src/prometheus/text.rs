@@ -15,7 +15,7 @@ pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     ]
 }
 
-/// Destination of metrics: a text or a callback.
+/// Destination of metrics: a string or a callback.
 pub struct Text<'a>(Out<'a>);
 
 enum Out<'a> {

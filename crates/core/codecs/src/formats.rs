@@ -8,7 +8,7 @@ use std::io::Write;
 /// Number of digits in the largest `u64`.
 pub const DIGITS_MAX: usize = 20;
 
-/// Parses a text that is an RFC 3339 time. Returns the time in nanoseconds since 1970.
+/// Parses an RFC 3339 time. Returns the time in nanoseconds since 1970.
 ///
 /// # Errors
 ///

@@ -29,13 +29,14 @@ use value::Piece;
 /// Text that is rendered for a field that the event lacks.
 pub const MISSING: &str = "none";
 
-/// Maximum bytes of a file name. Linux allows 255 bytes, and rotation appends to the name.
+/// Maximum length of a file name in bytes. Linux allows 255 bytes, and rotation appends to the
+/// name.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Maximum bytes of a Kafka topic name.
+/// Maximum length of a Kafka topic name in bytes.
 const TOPIC_BYTES_MAX: usize = 249;
 
-/// Maximum bytes of an index name.
+/// Maximum length of an index name in bytes.
 const INDEX_BYTES_MAX: usize = 255;
 
 /// What a rendered template is used for. This determines how values are escaped, and which text

@@ -46,7 +46,7 @@ pub enum DiskMode {
     Always,
 }
 
-/// Maximum bytes of a segment, and minimum number of segments in a buffer.
+/// Maximum size of a segment in bytes, and minimum number of segments in a buffer.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 const SEGMENTS_MIN: u64 = 8;
 

@@ -354,15 +354,15 @@ impl BatchBuilder {
         AddedLines { lines: newlines.len(), cuts }
     }
 
-    /// Adds a line longer than `line_max` bytes, cut or dropped as `long` says. Returns the number
-    /// of cuts.
+    /// Adds a line longer than `line_max` bytes, handled as `long` says. Returns the number of
+    /// cuts.
     #[cold]
     pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) -> u64 {
         self.long_rows(line, start, line_max, long, Self::row)
     }
 
-    /// Adds a long line of decoded text, cut or dropped as `long` says. `offset` maps a position in
-    /// the block to an offset in the origin, and must be monotonic. Returns the number of cuts.
+    /// Adds a long line of decoded text, handled as `long` says. `offset` maps a position in the
+    /// block to an offset in the origin, and must be monotonic. Returns the number of cuts.
     #[cold]
     pub fn long_row_at(
         &mut self,

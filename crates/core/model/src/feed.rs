@@ -52,7 +52,7 @@ pub struct FeedEvent {
     pub hold: Option<Hold>,
 }
 
-/// Maximum bytes of the record kept with a rejected event.
+/// Maximum size, in bytes, of the record kept with a rejected event.
 const RECORD_BYTES_MAX: usize = BLOCK_BYTES / 2;
 
 /// Name of the field that contains the reason why an event was rejected.

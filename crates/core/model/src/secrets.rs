@@ -24,7 +24,7 @@ const EVERYWHERE_BYTES_MIN: usize = 6;
 /// ordinary word.
 const ANSWER_BYTES_MIN: usize = 4;
 
-/// Maximum bytes of a value that are searched for. Of a longer value, only the first bytes are
+/// Maximum number of bytes of a value to search for. Of a longer value, only the first bytes are
 /// masked.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 

@@ -34,12 +34,12 @@ pub enum Expiry {
     Never,
 }
 
-/// Reason why a text is not an [`Expiry`].
+/// Reason why a string is not an [`Expiry`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}, or never")]
 pub struct ExpiryError(UnitError);
 
-/// Reason why a text is not a [`Size`] or an [`Interval`].
+/// Reason why a string is not a [`Size`] or an [`Interval`].
 ///
 /// Messages have the form "what is wrong; what to use instead".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

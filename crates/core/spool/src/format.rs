@@ -25,10 +25,10 @@ pub const FOOTER_MAGIC: &[u8; 8] = b"\xD7MSEND\x01\n";
 /// Number of bytes in a segment's header before the payload format.
 const SEGMENT_FIXED: usize = 26;
 
-/// Maximum bytes of a segment's header.
+/// Maximum size of a segment's header in bytes.
 pub const SEGMENT_HEADER_MAX: usize = SEGMENT_FIXED + TEXT_BYTES_MAX + CHECKSUM;
 
-/// Maximum bytes of a payload format or a source id.
+/// Maximum length, in bytes, of a payload format or a source id.
 const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Bytes in an entry's header before the fields of variable length.

@@ -32,7 +32,7 @@ use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 
-/// Maximum bytes of a segment, unless a single entry is larger.
+/// Maximum size of a segment in bytes, unless a single entry is larger.
 pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Version of the segment format.

@@ -12,10 +12,10 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum bytes of the JVM's output that are kept for an error message.
+/// Maximum number of bytes to keep from the JVM's output for an error message.
 const OUTPUT_BYTES_MAX: usize = 4096;
 
-/// Maximum bytes that are kept per call of the print hook; additional bytes are cut off.
+/// Maximum bytes that are kept per call of the print hook; additional bytes are dropped.
 const LINE_BYTES_MAX: usize = 1024;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> c_int;

@@ -25,7 +25,7 @@ pub struct Input<'a> {
     /// Runs of rows from one source, in ascending order, with the source's attributes and `meta`
     /// fields.
     pub segments: &'a [InputSegment<'a>],
-    /// Maximum bytes of the values in an answer.
+    /// Maximum total size, in bytes, of the values in an answer.
     pub output_bytes_max: usize,
     /// Maximum time for a call to a JVM in a separate process. The process is killed after this
     /// time. The JVM inside the agent ignores the limit.

@@ -193,7 +193,7 @@ layout! {
     /// reason.
     CALL_FAILED = -2;
 
-    /// Maximum bytes of an answer.
+    /// Maximum size of an answer in bytes.
     OUT_BYTES_MAX = 1 << 30;
 }
 

@@ -258,7 +258,7 @@ const CONSTANTS: &[(&str, &str)] = &[("env", "production"), ("meta.host", "h1")]
 /// 2026-01-02T03:04:05Z.
 const READ_NS: i64 = 1_767_323_045_000_000_000;
 
-/// Maximum bytes of the values in an answer, more than any test needs.
+/// Maximum total size, in bytes, of the values in an answer, more than any test needs.
 const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 impl Batch {

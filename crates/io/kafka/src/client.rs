@@ -14,7 +14,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum bytes of a token file. Reading a longer file is an error.
+/// Maximum size of a token file in bytes. Reading a longer file is an error.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// The reason why a client cannot be created.
@@ -101,7 +101,7 @@ impl Callbacks {
         Ok(OAuthToken { token: text, principal_name: principal, lifetime_ms })
     }
 
-    /// Returns a text with the token masked.
+    /// Returns `text` with the token masked.
     fn masked(&self, text: &str) -> String {
         let token = self.token.lock();
         if token.is_empty() { text.to_owned() } else { text.replace(&**token, "REDACTED") }

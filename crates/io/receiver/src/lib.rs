@@ -49,7 +49,8 @@ pub use stats::Stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// One message per line. Lines over the limit are dropped, the end of the connection ends the
-    /// last line, and empty lines are ignored. A line cut off by a network error is dropped.
+    /// last line, and empty lines are ignored. A line that is truncated by a network error is
+    /// dropped.
     Lines,
     /// A length prefix before each message: four bytes, little-endian. A length over the limit
     /// closes the connection, because the next message boundary is unknown.

@@ -11,8 +11,8 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// example to reread data, the file is searched for it.
 const HEADERS_MAX: usize = 32;
 
-/// Maximum bytes of header lines remembered per file. They are kept in memory and saved with the
-/// file's checkpoints.
+/// Maximum total size, in bytes, of header lines remembered per file. They are kept in memory and
+/// saved with the file's checkpoints.
 const HEADERS_BYTES_MAX: usize = HEADER_BYTES_MAX;
 
 /// Start of a header line in W3C, IIS and Zeek logs, in any letter case.

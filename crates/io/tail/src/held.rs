@@ -154,8 +154,8 @@ impl HeldFolder {
     }
 
     /// Copies a file durably from offset `from` to its end. If the deadline passes or the disk is
-    /// full, the copy is cut after its last complete line; a compressed file is then not copied at
-    /// all. Returns the end offset of the copy.
+    /// full, the copy is truncated after its last complete line; a compressed file is then not
+    /// copied at all. Returns the end offset of the copy.
     pub fn copy(
         &mut self,
         id: OriginId,

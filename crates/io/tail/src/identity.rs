@@ -429,7 +429,7 @@ mod tests {
             assert_eq!(
                 (fingerprints.before(1000), fingerprints.before(2000)),
                 (None, None),
-                "bytes between the two texts are unknown"
+                "bytes between the two parts are unknown"
             );
         }
     }

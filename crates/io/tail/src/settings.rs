@@ -50,7 +50,7 @@ pub struct HeldSettings {
     /// Whether the remainder of a deleted file is written to the disk buffers of sinks that are not
     /// accepting it.
     pub spool: bool,
-    /// Maximum bytes of deleted files that are held; by default the smaller of 1 GiB and 5% of the
-    /// file system.
+    /// Maximum size, in bytes, of all held deleted files; by default the smaller of 1 GiB and 5% of
+    /// the file system.
     pub bytes_max: Option<u64>,
 }

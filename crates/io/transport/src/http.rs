@@ -23,8 +23,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Maximum bytes of a response body that are kept, which is enough for any error message. If there
-/// is no [`BodyReader`] and the body is longer, the connection is closed.
+/// Maximum number of bytes to keep from a response body, which is enough for any error message. If
+/// there is no [`BodyReader`] and the body is longer, the connection is closed.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum time for receiving the response body after the head if there is no [`BodyReader`]. The

@@ -3,7 +3,7 @@
 /// Key that represents an unknown value.
 pub const NO_KEY: u64 = 0;
 
-/// Maximum bytes of a key, which is at most 2^32.
+/// Maximum encoded size, in bytes, of a key, which is at most 2^32.
 pub const KEY_BYTES_MAX: usize = 5;
 
 /// Returns the key for an entry. The key must be the same in all chunks, because the JDK's parser

@@ -4,7 +4,7 @@ use crate::keys::key;
 use crate::metadata::TypeId;
 use crate::{text, varint};
 
-/// Maximum bytes of an entry, excluding its text: key, encoding, length, number.
+/// Maximum size of an entry in bytes, excluding its text: key, encoding, length, number.
 pub const ENTRY_BYTES_MAX: usize = 24;
 
 /// The pool entries to which a chunk's events refer.

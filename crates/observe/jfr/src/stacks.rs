@@ -5,10 +5,10 @@ use crate::keys::{KEY_BYTES_MAX, key};
 use crate::metadata::{TypeId, class, field, types};
 use crate::varint;
 
-/// Maximum bytes of a frame in a stack trace entry: method, line, position, type.
+/// Maximum size, in bytes, of a frame in a stack trace entry: method, line, position, type.
 pub const FRAME_BYTES_MAX: usize = 2 * KEY_BYTES_MAX + 5 + 1;
 
-/// Maximum bytes of a class or method entry: keys, and one-byte numbers.
+/// Maximum size, in bytes, of a class or method entry: keys, and one-byte numbers.
 pub const METHOD_BYTES_MAX: usize = 4 * KEY_BYTES_MAX + 2;
 
 /// Represents an unknown line: -1 in 32 bits.

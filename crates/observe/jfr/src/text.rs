@@ -9,11 +9,11 @@ const EMPTY_TEXT: u8 = 1;
 const POOL_TEXT: u8 = 2;
 const UTF8_TEXT: u8 = 3;
 
-/// Maximum bytes of a string. Longer strings are truncated, so that the size of a chunk is bounded.
-/// A path takes up to 4 KiB.
+/// Maximum length of a string in bytes. Longer strings are truncated, so that the size of a chunk
+/// is bounded. A path takes up to 4 KiB.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum bytes of a reference to a string in the pool.
+/// Maximum size, in bytes, of a reference to a string in the pool.
 pub const TEXT_REFERENCE_BYTES_MAX: usize = 1 + KEY_BYTES_MAX;
 
 /// Appends a string, truncated to [`TEXT_BYTES_MAX`].

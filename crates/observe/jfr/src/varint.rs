@@ -1,6 +1,6 @@
 //! Compressed integers: 7 bits per byte, least significant first, and 8 bits in the ninth byte.
 
-/// Maximum bytes of a compressed integer.
+/// Maximum length of a compressed integer in bytes.
 pub const BYTES_MAX: usize = 9;
 
 /// Number of bytes that [`push_size`] reserves.

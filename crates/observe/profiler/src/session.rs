@@ -29,7 +29,7 @@ const ROUND_MIN: Duration = Duration::from_millis(100);
 /// Maximum time between two rounds.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 
-/// Maximum bytes of distinct stacks. An hour-long profile can have many of them.
+/// Maximum total size of distinct stacks in bytes. An hour-long profile can have many of them.
 const STACKS_BYTES_MAX: usize = 16 << 20;
 
 /// Whether a profile is running in this process.

@@ -23,7 +23,7 @@ const FRAMES_MAX: usize = 1 << 24;
 /// Maximum total number of samples, places, functions and strings when reading.
 const ITEMS_MAX: usize = 2_000_000;
 
-/// Maximum bytes of all names when reading.
+/// Maximum total size, in bytes, of the names in a profile that is read.
 const NAME_BYTES_MAX: usize = 256 << 20;
 
 /// The first bytes of a gzip file.

@@ -31,7 +31,7 @@ const LEFT_OUT: usize = 5;
 pub const HEADER_WORDS: usize = 8;
 const SLOT_WORDS: usize = size_of::<Slot>() / size_of::<u64>();
 
-/// Maximum bytes of a thread name, as in the kernel.
+/// Maximum length of a thread name in bytes, as in the kernel.
 pub const NAME_BYTES: usize = 16;
 
 /// A thread of the operating system.

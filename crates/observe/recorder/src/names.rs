@@ -34,7 +34,7 @@ const SUBJECT: u64 = 2;
 /// Position of the bit that selects the half in a reference.
 const HALF_BIT: u32 = 23;
 
-/// Maximum bytes of a string, which is the maximum length of a path.
+/// Maximum length of a string in bytes, which is the maximum length of a path.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// Minimum time in seconds that a half is used, so that an event that is being written never refers

@@ -21,10 +21,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between checks for the socket.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum bytes of an argument that a JVM accepts.
+/// Maximum size of an argument that a JVM accepts, in bytes.
 const ARGUMENT_BYTES_MAX: usize = 1024;
 
-/// Maximum bytes of a response that are read.
+/// Maximum number of bytes to read from a response.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// The property that the agent sets.

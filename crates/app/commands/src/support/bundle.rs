@@ -22,10 +22,10 @@ const CONFIG_FOLDER: &str = "config/";
 /// Minimum length, in bytes, at which a single line of a hidden value is searched for separately.
 const LINE_BYTES_MIN: usize = 12;
 
-/// Maximum bytes of the archive's path in the listing.
+/// Maximum length of the archive's path in the listing, in bytes.
 const PATH_BYTES_MAX: usize = 4 << 10;
 
-/// Maximum bytes of a user and a password in an address.
+/// Maximum length of a user and password in an address, in bytes.
 const USER_BYTES_MAX: usize = 512;
 
 /// The contents of the archive, and the missing parts.

@@ -261,8 +261,8 @@ fn log(target: &Target, bundle: &mut Bundle) {
     bundle.add_if("log.txt", text);
 }
 
-/// Returns the end of a file, starting at the beginning of a line, because the rest of a secret
-/// that is cut would not be found.
+/// Returns the end of a file, starting at the beginning of a line, because the remainder of a
+/// truncated secret would not be found.
 fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let skipped = file.metadata()?.len().saturating_sub(LOG_BYTES_MAX);

@@ -3,10 +3,10 @@
 
 use millstream_model::char_boundary;
 
-/// Maximum bytes of a message as text.
+/// Maximum length of a message as text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Returns whether a character could control a terminal or make one text look like another.
+/// Returns whether a character could control a terminal or make one string look like another.
 fn is_harmful(char: char) -> bool {
     char.is_control()
         || matches!(
@@ -77,7 +77,7 @@ pub fn push_text(message: &[u8], more: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns a note that bytes were cut off.
+/// Returns a note that the text was truncated by this many bytes.
 pub fn cut_note(bytes: u64) -> String {
     format!("… (+{bytes} bytes)")
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 /// Maximum number of traces at a time.
 const TRACES_MAX: usize = 256;
 
-/// Maximum bytes of traced events; the last one may exceed it.
+/// Maximum total size of traced events in bytes; the last one may exceed it.
 const BYTES_MAX: usize = 2 << 20;
 
 /// Interval at which traces are checked for completeness.

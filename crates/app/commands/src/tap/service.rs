@@ -25,7 +25,7 @@ const SAMPLES_MAX: usize = 256;
 /// Maximum number of samples that are rendered at once.
 const SAMPLES_AT_ONCE: usize = 64;
 
-/// Maximum bytes of samples that wait; the last one may exceed it.
+/// Maximum total size of waiting samples in bytes; the last one may exceed it.
 const QUEUE_BYTES_MAX: usize = 2 << 20;
 
 /// Maximum number of line chunks that wait for the client.

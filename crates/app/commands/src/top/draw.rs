@@ -53,7 +53,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Writes a text, cut at the right border, and fills the rest with blanks.
+    /// Writes `text`, truncated at the right border, and fills the remaining columns with blanks.
     fn line(&mut self, y: u16, text: &str, style: Style) {
         let columns = usize::from(self.width);
         let text = text::cut(text, columns);

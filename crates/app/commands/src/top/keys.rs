@@ -13,7 +13,7 @@ pub const HELP: &[&str] = &[
     "< > or s                   the sort column; left of the first column, rows are in the",
     "                           order of the agent",
     "r                          reverse the sort order",
-    "/                          show only rows that contain a text; Enter keeps it, Esc removes it",
+    "/                          show only rows that contain a string; Enter keeps it, Esc removes it",
     "p                          pause or continue",
     "Ctrl-Z                     back to the shell; fg continues",
     "? or h                     this help; Esc closes it",

@@ -157,7 +157,7 @@ const FIRST_COLUMNS_MIN: usize = 16;
 const TEXT_COLUMNS_MAX: usize = 30;
 
 impl Table {
-    /// Keeps the rows with a text that contains `filter`, ignoring case.
+    /// Keeps the rows with a cell whose text contains `filter`, ignoring case.
     pub fn filter(&mut self, filter: &str) {
         let filter = filter.to_lowercase();
         let has = |value: &Value| match value {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of a control socket response.
+/// Maximum size of a control socket response in bytes.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
 
 /// Timeout for a start, and for a response of the control socket.

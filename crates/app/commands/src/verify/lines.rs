@@ -3,7 +3,7 @@
 
 use crate::random::{Random, mix};
 
-/// Bytes of text that lines are cut from.
+/// Number of bytes of text from which lines are taken.
 const POOL_BYTES: usize = 64 * 1024;
 
 /// Longest text of the few long lines.

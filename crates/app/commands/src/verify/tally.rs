@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Maximum number of lines to show for each kind of error.
 pub const SAMPLES_MAX: u64 = 5;
 
-/// Maximum bytes of a line to show.
+/// Maximum number of bytes to show from a line.
 const SAMPLE_BYTES_MAX: usize = 160;
 
 /// The used parts of a delivered event.

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use super::fault::{Fault, Place};
 use super::node::{Data, Node, Scalar, Value};
 
-/// A check of a text: `Err` is "what is wrong; what to use instead".
+/// A string check: `Err` is "what is wrong; what to use instead".
 pub type FormatCheck = fn(&str) -> Result<(), String>;
 
 /// Checks for strings, by the name of the `format` in a schema.

@@ -24,7 +24,7 @@ const VALUES: u32 = 4;
 /// In a tag set, represents a key's next value in order of first use.
 const NEW: u64 = 0;
 
-/// Maximum bytes of a block, excluding dictionaries, columns and shared data.
+/// Maximum size of a block in bytes, excluding dictionaries, columns and shared data.
 const FRAME_BYTES_MAX: usize = 256;
 
 /// The numbers of one column.

@@ -152,7 +152,7 @@ impl Exposition {
         }
     }
 
-    /// Expires idle series if a check is due. Must not be called between chunks of one text,
+    /// Expires idle series if a check is due. Must not be called between chunks of one response,
     /// because expiry moves positions.
     pub fn sweep(&mut self, now_ms: i64) {
         if !self.accumulator.sweep(now_ms) {

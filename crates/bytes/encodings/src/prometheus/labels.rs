@@ -24,7 +24,8 @@ pub struct LabelRules {
     pub counter_suffix: bool,
     /// How invalid names are escaped.
     pub escaping: NameEscaping,
-    /// Maximum bytes of a label value. A longer value is truncated at a character boundary.
+    /// Maximum length of a label value in bytes. A longer value is truncated at a character
+    /// boundary.
     pub value_bytes_max: usize,
 }
 

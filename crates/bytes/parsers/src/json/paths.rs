@@ -69,7 +69,7 @@ impl JsonPaths {
         number
     }
 
-    /// Finds the value for each path in a text. Returns false and no values if the text is not
+    /// Finds the value for each path in `text`. Returns false and no values if the text is not
     /// valid UTF-8 or JSON, or has more than 128 levels.
     ///
     /// The cells refer to the text. Strings have no quotes, and are [`Kind::Escaped`] if they

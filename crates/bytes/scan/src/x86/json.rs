@@ -35,14 +35,14 @@ pub trait Escape32 {
     unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize;
 }
 
-/// Escapes a text (see [`crate::escape_json`]).
+/// Escapes text (see [`crate::escape_json`]).
 ///
 /// # Safety
 /// The CPU must have the features of `V`.
 #[inline(always)]
 pub unsafe fn escape_json<V: Escape32>(text: &[u8], out: &mut Vec<u8>) {
     for stride in text.chunks(STRIDE) {
-        // Reserve the worst case per stride. For a long text as a whole, it would be six times its
+        // Reserve the worst case per stride. For long text as a whole, it would be six times its
         // size.
         out.reserve(stride.len() * scalar::ESCAPE_BYTES_MAX + OVERSHOOT);
         let len = out.len();

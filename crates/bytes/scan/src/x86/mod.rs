@@ -12,7 +12,8 @@ pub mod statsd;
 pub mod tags;
 pub mod text;
 
-/// Maximum bytes of a block that is scanned with baseline instructions, without selecting a kernel.
+/// Maximum size, in bytes, of a block that is scanned with baseline instructions, without selecting
+/// a kernel.
 pub const SHORT_BYTES_MAX: usize = 32;
 
 /// Represents the instructions of [`avx2`].

@@ -36,7 +36,7 @@ struct Masks {
     colon: u64,
 }
 
-/// Loads the tail of a text.
+/// Loads the tail of the text.
 pub trait Tail: Set64 {
     /// Returns fewer than 64 bytes as a block, padded with zeros.
     ///
@@ -109,7 +109,7 @@ impl Masks {
     }
 }
 
-/// Passes all lines of a text to `each`.
+/// Passes all lines of the text to `each`.
 ///
 /// # Safety
 /// The CPU must have the features of `V`.

@@ -166,7 +166,7 @@ impl Output {
     }
 }
 
-/// Replaces the contents of `out` with the tags of a text.
+/// Replaces the contents of `out` with the tags of a string.
 ///
 /// # Safety
 /// The CPU must have the features of `V`.

@@ -41,8 +41,8 @@ pub struct Batcher {
     events: u64,
     /// Time when the last payload was added.
     last: Option<Instant>,
-    /// Maximum bytes of a batch. It is smaller than the option after the endpoint rejected larger
-    /// batches at `limited`.
+    /// Maximum size of a batch in bytes. It is smaller than the option after the endpoint rejected
+    /// larger batches at `limited`.
     limit: u64,
     limited: Option<Instant>,
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
-/// Minimum length of a text that is masked as a secret, in bytes. Masking shorter strings would
+/// Minimum length of a string that is masked as a secret, in bytes. Masking shorter strings would
 /// garble the response.
 const SECRET_LEN_MIN: usize = 4;
 

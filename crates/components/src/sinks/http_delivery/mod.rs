@@ -161,9 +161,9 @@ pub trait Packer: Send + 'static {
     /// [`Packer::take_refused`]. Runs on a blocking thread.
     fn pack(&mut self, payloads: Vec<EncodedPayload>) -> Vec<Request>;
 
-    /// Cuts a payload in two between two events, so that the first piece fills a batch with this
-    /// `capacity`. Returns `None` if the payload cannot be cut or no event fits; the whole payload
-    /// then waits for the next batch.
+    /// Splits a payload between two events, so that the first piece fills a batch with this
+    /// `capacity`. Returns `None` if the payload cannot be split or no event fits; the whole
+    /// payload then waits for the next batch.
     fn cut(
         _payload: &EncodedPayload,
         _capacity: Capacity,

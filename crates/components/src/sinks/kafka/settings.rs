@@ -48,7 +48,7 @@ const REFUSED: &[&str] = &[
 /// rejects one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Maximum bytes of a batch.
+    /// Maximum size of a batch in bytes.
     pub batch_bytes: usize,
     /// Whether each record is sent as a separate batch.
     pub one_by_one: bool,

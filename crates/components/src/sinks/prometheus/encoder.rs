@@ -51,8 +51,8 @@ impl Encoding {
         Ok(Some(PayloadMetadata::recreated(EncodedRows { rows, _paid: None })))
     }
 
-    /// Returns the maximum bytes of an encoded batch: its text, its rows, and the buckets of its
-    /// distributions, which take two numbers per at least four bytes of text.
+    /// Returns the maximum size of an encoded batch in bytes: its text, its rows, and the buckets
+    /// of its distributions, which take two numbers per at least four bytes of text.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let numbers = match &self.distributions {
             Distributions::Summary(quantiles) => rows * 8 * (quantiles.len() as u64 + 2),

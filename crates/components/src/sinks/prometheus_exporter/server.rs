@@ -31,7 +31,7 @@ use tokio::time::sleep;
 /// Maximum number of connections; more wait to be accepted. A few scrapers keep one connection
 /// each.
 const CONNECTIONS_MAX: usize = 32;
-/// Maximum bytes of a request's head.
+/// Maximum size of a request's head in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from the start of a connection, or the end of a response, to the end of the next
 /// request's head. It is longer than a scrape interval, so that a scraper keeps its connection.

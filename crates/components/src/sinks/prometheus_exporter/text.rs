@@ -20,7 +20,7 @@ const PIECE_SERIES: usize = 2048;
 /// Maximum number of chunks that are rendered ahead of the scraper.
 const PIECES_AHEAD: usize = 2;
 
-/// A text that is being rendered.
+/// A response body that is being rendered.
 pub struct Text {
     series: Arc<Series>,
     format: TextFormat,
@@ -93,7 +93,8 @@ pub struct TextBody {
 }
 
 impl TextBody {
-    /// Starts to render a text. Dropping the body together with its connection stops the rendering.
+    /// Starts to render a response body. Dropping the body together with its connection stops the
+    /// rendering.
     pub fn new(text: Text) -> TextBody {
         let (to, pieces) = mpsc::channel(PIECES_AHEAD);
         tokio::spawn(text.run(to));

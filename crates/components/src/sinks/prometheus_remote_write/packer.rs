@@ -43,7 +43,7 @@ const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 pub struct Limits {
     /// Maximum events of a request.
     pub events: u64,
-    /// Maximum bytes of a request before compression.
+    /// Maximum request size in bytes, before compression.
     pub bytes: usize,
     /// The protocol version, or `auto` to detect it.
     pub protocol: Protocol,

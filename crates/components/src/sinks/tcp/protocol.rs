@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// Version of the protocol.
 const VERSION: u8 = 1;
 
-/// Maximum bytes of a response, excluding its length: a number and a short reason.
+/// Maximum size of a response in bytes, excluding its length: a number and a short reason.
 const RESPONSE_BYTES_MAX: usize = 4096;
 
 const HELLO: u8 = b'H';

@@ -77,7 +77,7 @@ pub enum Tag {
     Peer(usize),
     /// The first folders of a path.
     Directory(usize),
-    /// A text.
+    /// A string.
     Text(&'static str, usize),
     /// The name of a class.
     Class(&'static str, usize),

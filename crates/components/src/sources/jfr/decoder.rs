@@ -18,7 +18,7 @@ use std::ops::{ControlFlow, Range};
 /// Maximum number of stack frames in a log event.
 const FRAMES_MAX: usize = 32;
 
-/// Maximum bytes of a message or path in a log event; longer text is cut off.
+/// Maximum size, in bytes, of a message or path in a log event; longer text is truncated.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// How to read the events of one type.

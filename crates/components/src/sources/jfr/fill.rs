@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Maximum number of rows in a distribution: minimum, maximum, average, sum, count, percentiles.
 const DISTRIBUTION_ROWS: usize = 16;
 
-/// Maximum bytes of a row without its tags: name, value, id.
+/// Maximum size, in bytes, of a row without its tags: name, value, id.
 const ROW_BYTES: usize = 192;
 
 /// Size in bytes at which a fill is full. The last event may exceed it.
@@ -46,7 +46,7 @@ pub struct Added<'a> {
     pub amount: f64,
     /// Gauge values of the event.
     pub gauges: &'a [Option<f64>],
-    /// Maximum bytes of the tags in JSON.
+    /// Maximum length of the tags as JSON, in bytes.
     pub tag_bytes: usize,
 }
 

@@ -45,7 +45,8 @@ const CLOSED_AFTER: Duration = Duration::from_secs(60);
 /// Time between polls while a chunk is growing.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum bytes of types and constant pools across all chunks. A single chunk may exceed it.
+/// Maximum memory, in bytes, for types and constant pools across all chunks. A single chunk may
+/// exceed it.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
 /// Number of closed chunks whose positions remain in the store when the oldest ones are removed.

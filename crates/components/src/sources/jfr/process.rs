@@ -42,7 +42,7 @@ impl Process {
         all.map(|(key, value)| (key, super::tags::cut(&value))).collect()
     }
 
-    /// Returns a text that identifies the process.
+    /// Returns a string that identifies the process.
     pub fn key(&self) -> String {
         let pid = self.pid.unwrap_or_default();
         let [service, container] =

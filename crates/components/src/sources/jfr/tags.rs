@@ -14,7 +14,7 @@ const EPHEMERAL_PORT_MIN: u64 = 32_768;
 /// Maximum number of leading path folders in a tag.
 const FOLDERS: usize = 2;
 
-/// Maximum bytes of a value; longer values are cut off.
+/// Maximum length of a value in bytes; longer values are truncated.
 const VALUE_BYTES_MAX: usize = 256;
 
 /// Maximum number of raw field values that are cached with their tags.

@@ -1,4 +1,4 @@
-//! Tests of the source on files that grow, are cut, copied, deleted and damaged.
+//! Tests the source on files that grow, or are truncated, copied, deleted or damaged.
 
 use super::*;
 use crate::component::{Component, SourceComponent};

@@ -46,7 +46,7 @@ impl LogEvent {
         LogEvent { unix_ns, message, fields: Vec::new() }
     }
 
-    /// Sets a text field. An empty text omits the field.
+    /// Sets a text field. An empty string omits the field.
     pub fn set(self, name: &str, value: &[u8]) -> LogEvent {
         self.set_kind(name, CellKind::Text, value)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// logged earlier.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Maximum bytes of a rejected line that are logged.
+/// Maximum number of bytes to log from a rejected line.
 const LOGGED_BYTES_MAX: usize = 100;
 
 /// The counts of one round, which is a set of messages that were received together.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum number of queued events and service checks; more are dropped and counted.
 const LOG_EVENTS_MAX: usize = 4096;
 
-/// Maximum bytes of queued events and service checks.
+/// Maximum total size, in bytes, of queued events and service checks.
 const LOG_EVENT_BYTES_MAX: usize = 4 << 20;
 
 /// State shared by one receiver thread and the flusher.

@@ -72,7 +72,7 @@ impl Edit {
     }
 }
 
-/// Extracts a part of a text, counted in characters.
+/// Extracts a substring, counted in characters.
 pub struct Substring {
     pub field: String,
     pub to: Arc<str>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Maximum number of fields that are created from the URL parameters in one batch.
 const PARAMETERS_MAX: usize = 64;
 
-/// Maximum bytes of a parameter's name.
+/// Maximum length of a parameter's name in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Names of the parts, in the order in which [`parts`] returns them.

@@ -54,7 +54,7 @@ struct Limits {
     concurrency: usize,
     /// Maximum time for a call.
     deadline: Duration,
-    /// Maximum bytes of a call's output.
+    /// Maximum size of a call's output in bytes.
     output_bytes_max: u64,
     /// Whether the operator runs in a separate process, which is terminated if a call takes too
     /// long.

@@ -16,7 +16,7 @@ pub struct Token {
     pub is_secret: bool,
 }
 
-/// Returns whether a text is a complete JSON object or array.
+/// Returns whether `text` is a complete JSON object or array.
 pub fn is_json(text: &[u8]) -> bool {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     matches!(first, Some(b'{' | b'[')) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
@@ -150,7 +150,7 @@ pub fn unescape(inside: &[u8]) -> Unescaped {
     Unescaped { text, places }
 }
 
-/// Escapes a text without control characters for the content of a JSON string.
+/// Escapes text without control characters for the content of a JSON string.
 pub fn escape(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(text.len() + 2);
     for byte in text {

@@ -258,20 +258,20 @@ impl Redact {
     }
 }
 
-/// A part of a text, and its replacement.
+/// A part of the text, and its replacement.
 struct Edit {
     range: Range<usize>,
     text: Vec<u8>,
 }
 
 impl Edit {
-    /// Returns the edit for a longer text that has `by` more bytes at its beginning.
+    /// Returns the edit for text with `by` more bytes at its beginning.
     fn shifted(self, by: usize) -> Edit {
         Edit { range: self.range.start + by..self.range.end + by, text: self.text }
     }
 }
 
-/// Appends a text after applying edits, which must be in order.
+/// Appends `text` after applying edits, which must be in order.
 fn apply(edits: &[Edit], text: &[u8], out: &mut Vec<u8>) {
     apply_to(edits, text, 0..text.len(), out);
 }

@@ -117,7 +117,7 @@ impl<'b> Search<'b> {
         self.found.extend(self.hits.iter().map(|hit| SearchHit { row, own, hit: place(hit) }));
     }
 
-    /// Searches a text, and also its unescaped form if it may contain escapes.
+    /// Searches `text`, and also its unescaped form if the text may contain escapes.
     fn plain(&mut self, text: &[u8], mask: u8) {
         self.detectors.find(text, mask, &mut self.hits);
         if mask != 0 && memchr::memmem::find(text, ESCAPE).is_some() {
@@ -126,14 +126,14 @@ impl<'b> Search<'b> {
         }
     }
 
-    /// Returns the detectors that may match in a text.
+    /// Returns the detectors that may match in `text`.
     fn mask_of(&mut self, text: &[u8]) -> u8 {
         self.scratch.clear();
         self.detectors.candidates(text, &mut self.scratch);
         self.scratch.iter().fold(0, |mask, candidate| mask | candidate.mask)
     }
 
-    /// Searches a text without escapes. JSON is searched by its strings and numbers.
+    /// Searches text without escapes. JSON is searched by its strings and numbers.
     fn text(&mut self, text: &[u8]) {
         let mask = self.mask_of(text);
         if mask == 0 && !self.detectors.has_patterns() {

@@ -94,7 +94,7 @@ impl Emit {
     }
 }
 
-/// Returns whether a text is the name of a field, not a template or an expression.
+/// Returns whether `name` is the name of a field, not a template or an expression.
 pub fn is_field(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "(){}*<>=,\"'".contains(c))
 }

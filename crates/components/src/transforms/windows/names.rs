@@ -34,7 +34,7 @@ pub fn check_names(emit: &IndexMap<String, Emit>, group_by: &[String]) -> Vec<Op
     errors
 }
 
-/// Returns whether a text is a valid name of a task or a function.
+/// Returns whether `name` is a valid task or function name.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.chars().all(is_plain)

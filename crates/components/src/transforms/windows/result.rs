@@ -144,7 +144,7 @@ impl WindowResults<'_> {
         top.texts().iter().take(texts).map(text).collect()
     }
 
-    /// Returns the sample messages of a group as a JSON list, or an empty text if there are none.
+    /// Returns the sample messages of a group as a JSON list, or an empty string if there are none.
     fn samples(&self, group: Group<'_>) -> String {
         let size = self.definition.samples;
         let field = self.inputs.last().and_then(|input| input.field.as_deref());

@@ -6,8 +6,8 @@ use crate::partial::{KeyEvents, NO_KEYS, Partial, Section};
 use crate::plan::{FieldId, InputPlan, Plan, Shape};
 use millstream_groups::{Accumulator, Side, hash};
 
-/// Maximum bytes of a sample. The limit is low because each of many groups can keep a hundred
-/// samples.
+/// Maximum size of a sample in bytes. The limit is low because each of many groups can keep a
+/// hundred samples.
 const SAMPLE_BYTES_MAX: usize = 1024;
 
 /// Marks a key that has no group yet.

@@ -106,13 +106,13 @@ impl Values {
     }
 }
 
-/// Returns a part of a text and its kind, or `None` if the part is not a value of this type.
+/// Returns a part of the text and its kind, or `None` if the part is not a value of this type.
 #[inline(always)]
 pub fn typed(text: &[u8], place: Range<usize>, kind: FieldType) -> Option<(Kind, Range<usize>)> {
     Some((kind_of(kind, &text[place.clone()])?, place))
 }
 
-/// Returns the kind of a text for this type, or `None` if the text is not a value of this type.
+/// Returns the kind of `text` for this type, or `None` if the text is not a value of this type.
 #[inline(always)]
 fn kind_of(kind: FieldType, text: &[u8]) -> Option<Kind> {
     match kind {

@@ -104,7 +104,7 @@ impl Index {
 #[derive(Debug)]
 pub struct ValueIndex {
     pub field: FieldId,
-    /// Postings by short text. The text is its own key.
+    /// Postings by short string. The string is the key.
     short: HashMap<TextKey, PostingId, RandomState>,
     long: HashMap<Box<[u8]>, PostingId, RandomState>,
     ints: HashMap<i64, PostingId, RandomState>,
@@ -342,7 +342,7 @@ impl ValueIndex {
         self.short.values().chain(self.long.values()).chain(self.ints.values())
     }
 
-    /// Returns the posting for a text, if any condition tests this text.
+    /// Returns the posting for `text`, if any condition tests this string.
     #[inline(always)]
     pub fn text(&self, text: &[u8]) -> Option<PostingId> {
         match key(text) {

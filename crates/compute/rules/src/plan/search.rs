@@ -1,12 +1,12 @@
 //! A search for thousands of literals at once.
 //!
 //! Each literal is represented by one of its four-byte windows: the window that the fewest other
-//! literals contain. A text is checked window by window against a bitmap that stays in the L1
-//! cache, so the time per byte hardly depends on the number of literals. In contrast, an automaton
-//! for a thousand literals has megabytes of states. Only a window that is in the bitmap is looked
-//! up, and only the literals with this window are compared with the text. The idea comes from the
-//! hashed blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without
-//! skipping. If there are at most [`VECTOR_MAX`] windows, vector instructions search for them.
+//! literals contain. Text is checked window by window against a bitmap that stays in the L1 cache,
+//! so the time per byte hardly depends on the number of literals. In contrast, an automaton for a
+//! thousand literals has megabytes of states. Only a window that is in the bitmap is looked up, and
+//! only the literals with this window are compared with the text. The idea comes from the hashed
+//! blocks of Wu and Manber (A Fast Algorithm for Multi-Pattern Searching, 1994), without skipping.
+//! If there are at most [`VECTOR_MAX`] windows, vector instructions search for them.
 
 use aho_corasick::{Span, packed::Searcher};
 use foldhash::fast::RandomState;

@@ -13,8 +13,8 @@ const UNFINISHED_SECONDS: f64 = 5.0;
 /// seconds.
 const JUST_WRITTEN_SECONDS: f64 = 3.0;
 
-/// Maximum bytes of an unfinished line. More unread bytes are lines that were not read for another
-/// reason.
+/// Maximum length of an unfinished line in bytes. More unread bytes are lines that were not read
+/// for another reason.
 const UNFINISHED_BYTES_MAX: u64 = 1 << 20;
 
 /// Wait causes of a source that come from configured limits.

@@ -9,8 +9,8 @@ use arrow_buffer::BooleanBuffer;
 use bytes::Bytes;
 use millstream_columns::{Cell, Column, ColumnBuilder, Columns, Kind};
 
-/// Maximum bytes of a copied text. A longer message is truncated; a longer field is replaced by a
-/// note.
+/// Maximum length of copied text in bytes. A longer message is truncated; a longer field is
+/// replaced by a note.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// Total bytes of text after which no more events are copied. The last event is copied in full, so

@@ -17,8 +17,9 @@ impl Spool {
     ///
     /// The headers and footers are read; a segment without a valid footer is read to its end. Bytes
     /// after the last valid entry in the last segment were not synced before a crash, so they are
-    /// cut off. If the files contain fewer entries than the record counts, the difference is in
-    /// [`Spool::missing`], and a copy of the last segment before the cut is kept as `*.damaged`.
+    /// truncated. If the files contain fewer entries than the record counts, the difference is in
+    /// [`Spool::missing`], and a copy of the last segment before the truncation is kept as
+    /// `*.damaged`.
     ///
     /// # Errors
     /// Returns [`SpoolError::Newer`] if a segment has a newer format; the files are then unchanged.

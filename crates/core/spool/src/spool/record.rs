@@ -82,7 +82,7 @@ impl Segment {
 }
 
 /// Sets `is_counted` for the segments whose entries the record includes, because entries that were
-/// cut off from them are reported as missing.
+/// truncated from them are reported as missing.
 pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRecord) {
     let limits: Vec<_> = segments.iter().skip(1).map(|next| next.first).collect();
     for (segment, limit) in segments.iter_mut().zip(limits) {
@@ -90,7 +90,7 @@ pub(super) fn count_recorded(segments: &mut VecDeque<Segment>, record: &SpoolRec
     }
 }
 
-/// Keeps a copy of each file that [`open`](super::Spool::open) is about to cut or remove.
+/// Keeps a copy of each file that [`open`](super::Spool::open) is about to truncate or remove.
 /// `segments` contains each segment with the end of its last valid entry.
 ///
 /// If an error occurs, only the copy is lost.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const HEAD_BYTES: usize = 32;
 
-/// Maximum bytes of a payload, which is enough for an operator's scripts and the statistics of ten
+/// Maximum payload size in bytes, which is enough for an operator's scripts and statistics on ten
 /// thousand scripts.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 

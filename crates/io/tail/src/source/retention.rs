@@ -172,7 +172,7 @@ impl Retention {
 
 // Disk space.
 impl Retention {
-    /// Returns the maximum bytes of deleted files.
+    /// Returns the maximum total size of deleted files in bytes.
     pub(super) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }

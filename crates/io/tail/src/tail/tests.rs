@@ -144,7 +144,7 @@ fn a_carriage_return_at_the_end_of_a_file_is_text() {
     assert_eq!(rows(&read_to_end(&mut fixture)), [(0, b"1".to_vec()), (3, b"2\r".to_vec())]);
 }
 
-/// A line that is cut off by damaged compressed data, beyond the head of the file, is not
+/// A line that is truncated by damaged compressed data, beyond the head of the file, is not
 /// delivered, whether lines are read as they are, are decoded, or exceed a block.
 #[test]
 fn a_line_cut_off_by_damaged_data_is_not_delivered() {

@@ -97,7 +97,7 @@ impl fmt::Display for Pin {
     }
 }
 
-/// Returns whether a text is 32 bytes in Base64. The last digit has two unused bits, which must be
+/// Returns whether `text` is 32 bytes in Base64. The last digit has two unused bits, which must be
 /// 0.
 fn is_base64_hash(text: &str) -> bool {
     let Some(digits) = text.strip_suffix('=') else { return false };

@@ -9,8 +9,8 @@ use super::{ReadError, error::ChunkError};
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 
-/// Maximum bytes of an event. Longer events are skipped. The JDK's longest events take about 64
-/// KiB.
+/// Maximum size of an event in bytes. Longer events are skipped. The JDK's longest events take
+/// about 64 KiB.
 pub const EVENT_BYTES_MAX: usize = 256 << 10;
 
 /// Number of bytes to read at once.

@@ -27,8 +27,8 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Reads the size and the type of the event at the start of `bytes`, which might be cut off
-    /// before the end of the event. Returns `None` if the type is not available.
+    /// Reads the size and the type of the event at the start of `bytes`, which might end before the
+    /// end of the event. Returns `None` if the type is not available.
     ///
     /// # Errors
     /// Returns an error if the size is impossible.

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// which refers to a string, which can be in the pool.
 const CHAIN_MAX: usize = 4;
 
-/// Maximum bytes of a class or method name. Longer names are truncated.
+/// Maximum length, in bytes, of a class or method name. Longer names are truncated.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// A frame of a stack trace.

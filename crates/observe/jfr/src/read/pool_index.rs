@@ -6,8 +6,8 @@ use super::layout::{Layout, skip_all};
 use super::types::Types;
 use std::collections::HashMap;
 
-/// Maximum bytes of pool entries to keep per chunk. By default, the JVM ends a chunk at 12 MB,
-/// including its pools.
+/// Maximum total size, in bytes, of pool entries to keep per chunk. By default, the JVM ends a
+/// chunk at 12 MB, including its pools.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
 /// Maximum number of pool entries to keep per chunk.

@@ -4,7 +4,7 @@ use super::ReadError;
 use super::input::Input;
 use std::borrow::Cow;
 
-/// Maximum bytes of a string to decode. Longer strings are truncated.
+/// Maximum number of bytes to decode from a string. Longer strings are truncated.
 const TEXT_BYTES_MAX: usize = 8192;
 
 /// Maximum number of code units in a UTF-16 string, whose length in bytes is known only after
@@ -54,7 +54,7 @@ impl<'a> Text<'a> {
                 let bytes = input.size()?;
                 input.take(bytes).map(Text::Latin1)
             }
-            _ => Err(ReadError::Invalid("encoding of a text")),
+            _ => Err(ReadError::Invalid("encoding of a string")),
         }
     }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Maximum nesting depth of elements. The JDK uses five levels.
 const DEPTH_MAX: usize = 16;
 
-/// Maximum bytes of a chunk's metadata. A JDK's metadata takes about 110 KB.
+/// Maximum size of a chunk's metadata in bytes. A JDK's metadata takes about 110 KB.
 pub const METADATA_BYTES_MAX: usize = 8 << 20;
 
 /// Maximum number of strings in the metadata.
@@ -98,7 +98,7 @@ impl Types {
 fn texts<'a>(input: &mut Input<'a>) -> Result<Vec<Cow<'a, str>>, ReadError> {
     let count = input.size()?;
     if count > TEXTS_MAX {
-        return Err(ReadError::TooLarge("number of texts"));
+        return Err(ReadError::TooLarge("number of strings"));
     }
     let mut texts = Vec::new();
     for _ in 0..count {

@@ -6,7 +6,7 @@ use millstream_jfr::stacks::StackFrame;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Maximum bytes of a symbol, so that the size of a stack's pool entries is bounded.
+/// Maximum length of a symbol in bytes, so that the size of a stack's pool entries is bounded.
 const SYMBOL_BYTES_MAX: usize = 4 << 10;
 
 /// Symbol number that all descriptors use.

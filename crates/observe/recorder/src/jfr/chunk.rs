@@ -9,7 +9,8 @@ use millstream_jfr::keys::KEY_BYTES_MAX;
 use millstream_jfr::text::TEXT_REFERENCE_BYTES_MAX;
 use millstream_jfr::{Chunk, Clock, varint};
 
-/// Maximum bytes of an event. The size of an event must fit into a one-byte compressed integer.
+/// Maximum size of an event in bytes. The size of an event must fit into a one-byte compressed
+/// integer.
 const EVENT_BYTES_MAX: usize = 0x7f;
 
 /// A chunk that is being built, with the strings and threads of its events.

@@ -33,7 +33,7 @@ pub struct Shape {
     pub tags: usize,
     /// Types, with their shares of the series.
     pub mix: Vec<(Type, u64)>,
-    /// Maximum bytes of a packet; a single point is sent regardless of its size.
+    /// Maximum size of a packet in bytes; a single point is sent regardless of its size.
     pub packet_bytes_max: usize,
     /// Maximum number of points in a packet, excluding the points that number it.
     pub packet_points_max: usize,

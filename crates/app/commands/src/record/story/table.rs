@@ -17,8 +17,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns at most this number of rows after an empty line; returns an empty text if there are
-    /// no rows.
+    /// Returns at most this number of rows after an empty line; returns an empty string if there
+    /// are no rows.
     pub fn render(&self, rows_max: usize) -> String {
         if self.rows.is_empty() {
             return String::new();

@@ -168,7 +168,7 @@ fn load_partial16(block: &[u8]) -> __m128i {
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
 }
 
-/// Escapes a text (see [`crate::escape_json`]).
+/// Escapes text (see [`crate::escape_json`]).
 ///
 /// # Safety
 /// [`crate::x86::avx2::detected`] must be true.

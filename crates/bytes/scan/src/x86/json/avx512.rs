@@ -75,7 +75,7 @@ unsafe fn control_letters(bytes: __m256i) -> __m256i {
     }
 }
 
-/// Escapes a text (see [`crate::escape_json`]).
+/// Escapes text (see [`crate::escape_json`]).
 ///
 /// # Safety
 /// [`crate::x86::avx512::detected`] must be true.

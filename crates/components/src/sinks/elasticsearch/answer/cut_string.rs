@@ -1,7 +1,7 @@
 //! Strings of a response. Only the beginning of a long string is kept.
 
-/// Maximum bytes of a string that are kept. Names, statuses and the reasons that are shown are
-/// shorter.
+/// Maximum number of bytes to keep from a string. Names, statuses and the reasons that are shown
+/// are shorter.
 pub const STRING_BYTES_MAX: usize = 4 << 10;
 
 /// A JSON string that arrives in pieces. The rest of a long string is checked but not kept.

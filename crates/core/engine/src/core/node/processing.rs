@@ -9,7 +9,7 @@ use millstream_recorder::schema::EventKind;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Maximum bytes of an event that the log shows.
+/// Maximum number of event bytes that the log shows.
 const SHOWN_BYTES_MAX: usize = 200;
 
 /// A batch that a transform has received, with its counts.

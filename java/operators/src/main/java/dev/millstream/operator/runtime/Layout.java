@@ -244,6 +244,6 @@ final class Layout {
     /** Returned instead of an offset: the call failed as a whole; `Bridge.failure` returns the reason. */
     static final long CALL_FAILED = -2L;
 
-    /** Maximum bytes of an answer. */
+    /** Maximum size of an answer in bytes. */
     static final long OUT_BYTES_MAX = 1073741824L;
 }
