@@ -28,7 +28,7 @@ fn refused(config: &Config) -> Option<String> {
     }
 }
 
-/// Returns the settings of the engine for a configuration.
+/// Returns the engine settings for a configuration.
 pub fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics) -> Settings {
     let (threads, jvm) = (jvms::threads(config), jvms::jvm_options(config));
     Settings {

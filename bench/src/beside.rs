@@ -66,7 +66,7 @@ impl Beside<'_> {
     }
 }
 
-/// Runs a client of the agent from the start of the agent until its end. Returns the agent's
+/// Runs a client from the start of the agent until the agent exits. Returns the agent's
 /// [`Program::progress`].
 fn asked(
     options: &Options,

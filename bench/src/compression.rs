@@ -38,7 +38,7 @@ const SAMPLE_S: f64 = 0.03;
 const SIZES: [(usize, usize); 2] = [(64 << 10, 16), (1 << 20, 3)];
 /// Maximum CPU time of the agent's zlib, relative to plain zlib.
 const TARGET_ZLIB: f64 = 0.4;
-/// Maximum output size of a comparable level, relative to plain zlib at its default level.
+/// Maximum output size at a comparable level, relative to plain zlib at its default level.
 const COMPARABLE: f64 = 1.02;
 
 /// A kind of payload: its name, and a function that creates a buffer from a seed and a size. The

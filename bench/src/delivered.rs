@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time limit of a request. A program that is busy or shows a hundred thousand series responds
+/// Timeout for a request. A program that is busy or shows a hundred thousand series responds
 /// slowly.
 const TIMEOUT: Duration = Duration::from_secs(20);
 

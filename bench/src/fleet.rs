@@ -63,7 +63,7 @@ struct Measured {
     /// CPU time of the thread that commits checkpoints, in percent of the agent's CPU time.
     checkpoint_percent: f64,
     rss_mb: f64,
-    /// Delays of the lines, sorted; empty if the sink is not a file.
+    /// Line latencies, sorted; empty if the sink is not a file.
     delays_ms: Vec<f64>,
     written: u64,
     delivered: u64,
@@ -120,7 +120,7 @@ pub fn run(
     report.plot("delay", &axes, &delays)
 }
 
-/// Returns the delays of the lines of a load in ms, sorted.
+/// Returns the line latencies of a load in ms, sorted.
 pub fn delays(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<Vec<f64>> {
     measure(options, header, scratch).map(|measured| measured.delays_ms)
 }

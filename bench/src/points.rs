@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::io;
 
 const SERIES: [usize; 4] = [1_000, 10_000, 250_000, 1_000_000];
-/// Number of points of one sample.
+/// Number of points per sample.
 const POINTS: usize = 400_000;
 /// Points per batch of a receiver.
 const BATCH_POINTS: usize = 64;

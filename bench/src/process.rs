@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit of a run.
+/// Timeout for a run.
 const RUN_MAX: Duration = Duration::from_secs(300);
 /// Time without delivery after which a program counts as failed.
 const STALLED: Duration = Duration::from_secs(20);

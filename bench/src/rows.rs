@@ -16,7 +16,7 @@ const SAMPLE_BATCHES: usize = 100;
 const SAMPLES: usize = 15;
 /// Length of a key in bytes.
 const KEY_BYTES: usize = 12;
-/// Number of sums of a group.
+/// Number of sums per group.
 const SUMS: usize = 4;
 /// Number of cache lines that are prefetched together for the limit.
 const AHEAD: usize = 64;

@@ -131,7 +131,7 @@ fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
     (0..texts).map(|_| (0..count).map(|_| tag()).collect::<Vec<_>>().join(&b'|')).collect()
 }
 
-/// Creates realistic strings of five tags, with keys of 6 bytes and values of 12 bytes.
+/// Creates realistic strings of five tags, with 6-byte keys and 12-byte values.
 fn real() -> Vec<Vec<u8>> {
     let mut random = Rng::with_seed(1);
     let mut tag = || [letters(&mut random, 6), letters(&mut random, 12)].join(&b'=');

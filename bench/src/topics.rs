@@ -26,7 +26,7 @@ use std::time::Duration;
 const RECORDS: u64 = 2_000_000;
 /// Number of records that the Java program reads in each state; its slow states take long.
 const RECORDS_JAVA: [u64; STATES] = [300_000, 600_000, 1_000_000, 2_000_000, 2_000_000];
-/// Number of states of the Java program.
+/// Number of Java program states.
 const STATES: usize = 5;
 const PARTITIONS: i32 = 4;
 /// Name of the limit that only reads.

@@ -17,7 +17,7 @@ const QUICK_STARTS: usize = 5;
 /// Text that the program prints in its main method.
 const READY: &str = "ready";
 
-/// Ways to start the recorder: a name, options of the JVM, arguments of the program.
+/// Ways to start the recorder: a name, JVM options, program arguments.
 const WAYS: [(&str, &[&str], &[&str]); 3] = [
     ("without JFR", &[], &[]),
     ("-XX:StartFlightRecording", &["-XX:StartFlightRecording:settings=default"], &[]),

@@ -35,7 +35,7 @@ const SETTINGS: &str = "settings=profile,jdk.SocketRead#threshold=0ms,jdk.Socket
 const EVENTS: &str = "SocketRead,SocketWrite,FileRead,FileWrite,FileForce,GarbageCollection,GCPhasePause,\
                       ExecuteVMOperation,JavaMonitorEnter,CPULoad";
 
-/// Settings of the source for each measured way to read.
+/// Source settings for each measured way to read.
 const WAYS: [(&str, &str); 2] = [
     ("metrics", "log_threshold: off"),
     (

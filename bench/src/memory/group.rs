@@ -1,4 +1,4 @@
-//! A kernel control group that limits the memory of a program.
+//! A kernel control group that limits a program's memory.
 
 use std::fs;
 use std::io;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(50);
 const TICKS_PER_S: u64 = 20;
 
-/// Number of series and of groups of the load without a JVM.
+/// Numbers of series and groups in the load without a JVM.
 const SERIES: u64 = 1_000_000;
 const GROUPS: u64 = 1_500_000;
 /// Number of files for the stuck sink, and of lines per file.

@@ -1,4 +1,4 @@
-//! Samples the memory of a running agent, once a second.
+//! Samples a running agent's memory use once a second.
 
 use crate::delivered::last_number;
 use crate::metrics::program::memory_bytes;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Time limit of a request to the agent.
+/// Timeout for a request to the agent.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Name of the agent's thread that measures its memory.
 const GOVERNOR: &str = "memory";
@@ -90,7 +90,7 @@ pub fn watch(program: &Program, data_dir: &Path, time: Duration) -> io::Result<W
     })
 }
 
-/// Returns the response of the API over the control socket, which needs no token.
+/// Returns the response from the API over the control socket, which needs no token.
 fn page(data_dir: &Path, path: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(data_dir.join("control.sock"))?;
     stream.set_read_timeout(Some(TIMEOUT))?;

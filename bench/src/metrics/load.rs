@@ -39,7 +39,7 @@ pub struct Datagrams {
 }
 
 impl Content {
-    /// Returns the number of lines of one datagram.
+    /// Returns the number of lines per datagram.
     pub fn lines(self) -> usize {
         match self.fill_bytes {
             0 => self.lines,
@@ -47,7 +47,7 @@ impl Content {
         }
     }
 
-    /// Returns the number of bytes of a series' name and tags.
+    /// Returns the size of a series' name and tags in bytes.
     pub fn context_bytes() -> usize {
         let content = Content { series: 1, lines: 1, fill_bytes: 0, gauges: false, sorted: false };
         content.line(0).len() - ":1|c|#".len()
@@ -57,7 +57,7 @@ impl Content {
         self.gauges && series % 2 == 1
     }
 
-    /// Returns a line of one series: five tags with keys of 6 bytes and values of 12 bytes.
+    /// Returns a line of one series: five tags with 6-byte keys and 12-byte values.
     fn line(self, series: usize) -> Vec<u8> {
         let mut tags = [
             format!("region:eu-central-{:02}", series % 3),

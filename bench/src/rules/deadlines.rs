@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const TASKS: usize = 1000;
 /// Length of the windows in seconds.
 const WINDOW_S: u64 = 10;
-/// Number of whole windows of a run; another window begins before them.
+/// Number of whole windows in a run; another window begins before them.
 const WINDOWS: u64 = 6;
 /// Time after the last window for its results to arrive.
 const AFTER: Duration = Duration::from_secs(4);
@@ -35,7 +35,7 @@ const TEXT_BYTES: usize = 16 << 20;
 /// Size in bytes at which the log is rotated, and number of rotated files that are kept.
 const ROTATION_BYTES: u64 = 128 << 20;
 const ROTATIONS_KEPT: usize = 4;
-/// Time limit of a response of the agent.
+/// Timeout for a response from the agent.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum 99th percentile of the delay, in seconds.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Approximate time of a sample in seconds. The passes over the blocks are repeated to reach it.
 const SAMPLE_S: f64 = 0.1;
-/// Maximum number of groups of a task.
+/// Maximum number of groups per task.
 const GROUPS_MAX: usize = 1 << 20;
 
 /// A plan with its tables.
@@ -166,7 +166,7 @@ impl Contender {
         self.figures.matches = cost.matched as f64 / lines as f64;
     }
 
-    /// Returns the number of groups of all tasks.
+    /// Returns the number of groups across all tasks.
     pub fn groups(&self) -> usize {
         let tables = self.lanes.iter().flat_map(|lane| &lane.tables);
         tables.map(|(groups, ..)| groups.len()).sum()

@@ -14,9 +14,9 @@ const BLOCKS: u64 = 2;
 /// Fields of a line that conditions compare. The first letter of a name is also the first letter of
 /// the field's values.
 const FIELDS: [&str; 5] = ["svc", "zone", "user", "code", "rack"];
-/// Number of words of a line that conditions search for.
+/// Number of words in a line that conditions search for.
 const WORDS: u64 = 3;
-/// Number of letters of a word.
+/// Number of letters in a word.
 const WORD_BYTES: usize = 10;
 /// Number of tasks that match a line, if there are that many tasks.
 const TASKS_PER_LINE: usize = 3;

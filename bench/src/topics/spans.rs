@@ -1,4 +1,4 @@
-//! Load of a tracing pipeline: spans and annotations as JSON, about 360 bytes each.
+//! Input for a tracing pipeline: spans and annotations as JSON documents of about 360 bytes each.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Creates the load of a seed.
+    /// Creates the load for a seed.
     pub fn new(seed: u64) -> Spans {
         Spans { random: fastrand::Rng::with_seed(seed), ms: START_MS }
     }

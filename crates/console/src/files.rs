@@ -15,7 +15,7 @@ const FILES_SHOWN: usize = 1000;
 /// Each file has three series, and a host may have ten thousand files.
 const FILES_MEASURED: usize = 100;
 
-/// The response of `/api/files`.
+/// The response from `/api/files`.
 #[derive(Serialize)]
 struct Answer<'a> {
     /// Number of all files, including files that are not listed.
@@ -203,7 +203,7 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     partitions(text, &measured);
 }
 
-/// Appends the lag of partitions, which have no lag in bytes.
+/// Appends partition lag, which is not in bytes.
 fn partitions(text: &mut Text<'_>, measured: &[(&ComponentSnapshot, &FileSnapshot)]) {
     let name = "millstream_source_lag_records";
     text.family(name, "gauge", "Records of the partition that some sink has not settled.");

@@ -55,7 +55,7 @@ use tokio::task::JoinHandle;
 /// Takes a snapshot of the engine. Must not wait for I/O.
 pub type TakeSnapshot = dyn Fn() -> AgentSnapshot + Send + Sync;
 
-/// Settings of the console.
+/// Settings for the console.
 #[derive(Clone)]
 pub struct ConsoleConfig {
     /// Address of the TCP listener; port 0 selects a free port.
@@ -92,7 +92,7 @@ pub struct Console {
 /// Opens the control socket and the TCP listener, and serves both on the current Tokio runtime.
 ///
 /// The token is read from `DATA_DIR/token`, or created. `snapshot` is called once per request that
-/// needs a snapshot; `ready` decides the response of `/ready`.
+/// needs a snapshot; `ready` decides the response from `/ready`.
 ///
 /// # Errors
 ///

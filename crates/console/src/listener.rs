@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 const CONNECTIONS_MAX: usize = 64;
 /// Maximum size of a request's head in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Maximum number of headers of a request.
+/// Maximum number of headers per request.
 const HEADERS_MAX: usize = 64;
 /// Maximum time for a client to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

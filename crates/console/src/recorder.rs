@@ -144,8 +144,8 @@ where
 }
 
 impl EventChange {
-    /// Returns the error of a change that is invalid for an event type: "what is wrong; what to use
-    /// instead".
+    /// Returns the error for a change that is invalid for an event type: "what is wrong; what to
+    /// use instead".
     pub fn fault(&self, spec: &EventSpec) -> Option<String> {
         let has_threshold = self.threshold.is_some_and(|threshold| threshold.0.is_some());
         (has_threshold && !spec.has_duration).then(|| {

@@ -36,7 +36,7 @@ struct Route {
 enum Answer {
     /// GET and HEAD, served immediately.
     Read(fn(&Router, query: &str) -> Reply),
-    /// Settings of the recorder; PUT changes them.
+    /// Settings for the recorder; PUT changes them.
     Recorder,
     /// The recording, without the chunks that the body of a POST lists.
     Rings,
@@ -109,7 +109,7 @@ pub struct Router {
     pub taps: TapService,
 }
 
-/// The response of `/api/snapshot`.
+/// The response from `/api/snapshot`.
 #[derive(Serialize)]
 struct OfProcess {
     version: &'static str,
@@ -119,7 +119,7 @@ struct OfProcess {
     snapshot: AgentSnapshot,
 }
 
-/// The response of `/ready`.
+/// The response from `/ready`.
 #[derive(Serialize)]
 struct Readiness<'a> {
     ready: bool,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Memory for the encoded payloads, in bytes.
 const PERMIT_BYTES: u64 = 16 << 20;
-/// Maximum number of indexes of a sink.
+/// Maximum number of indexes per sink.
 const INDEXES_MAX: usize = 100;
 
 /// Encodes access lines with their fields as JSON, with the default metadata.

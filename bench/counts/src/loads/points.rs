@@ -1,4 +1,4 @@
-//! Loads that turn messages of metric clients into points in the metric store.
+//! Loads that parse metric client messages into points in the metric store.
 
 use crate::load::Load;
 use crate::text::pick;
@@ -29,7 +29,7 @@ pub fn dogstatsd() -> Load {
     })
 }
 
-/// Adds messages of the metric server, in msgpack with ten points each, to the store.
+/// Adds metric server messages, in msgpack with ten points each, to the store.
 pub fn metric_server() -> Load {
     let messages = messages(metric_server_message);
     let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), SEED);

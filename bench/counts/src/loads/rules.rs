@@ -14,9 +14,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 const TASKS: usize = 1000;
-/// Number of distinct values of each field. Each value belongs to one task.
+/// Number of distinct values per field. Each value belongs to one task.
 const VALUES: usize = TASKS / FIELDS.len();
-/// Maximum number of groups of a task.
+/// Maximum number of groups per task.
 const GROUPS_MAX: usize = 1 << 20;
 /// Fields of a line that the conditions compare.
 const FIELDS: [&str; 5] = ["svc", "zone", "user", "code", "rack"];

@@ -1,4 +1,4 @@
-//! A client of the API of a running agent, over its control socket or TCP.
+//! A client for a running agent's API, over its control socket or TCP.
 
 use crate::exit::USAGE;
 use crate::output::{MESSAGE_BYTES_MAX, print_error};
@@ -60,7 +60,7 @@ pub struct AgentArgs {
     place: PlaceArgs,
 }
 
-/// The place of an agent that is found without its configuration.
+/// The location of an agent that is found without its configuration.
 #[derive(clap::Args)]
 pub struct PlaceArgs {
     /// The agent's data_dir, instead of the data_dir in the configuration
@@ -112,7 +112,7 @@ impl std::fmt::Display for ClientError {
             }
             ClientError::Failed(message) => message.clone(),
         };
-        // The message may quote the response of a server.
+        // The message may quote the response from a server.
         f.write_str(&escaped(message, MESSAGE_BYTES_MAX))
     }
 }

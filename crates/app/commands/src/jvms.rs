@@ -11,7 +11,7 @@ pub fn threads(config: &Config) -> usize {
     config.globals.limits.threads.min(available)
 }
 
-/// Returns the start options of the agent's JVM.
+/// Returns the start options for the agent's JVM.
 pub fn jvm_options(config: &Config) -> JvmOptions {
     config.globals.jvm_options(threads(config))
 }
@@ -21,7 +21,7 @@ pub fn runtime(config: &Config) -> JvmRuntime {
     JvmRuntime { options: jvm_options(config), processes: jvm_processes(config) }
 }
 
-/// Returns the start options of the JVMs in separate processes.
+/// Returns the start options for the JVMs in separate processes.
 fn jvm_processes(config: &Config) -> JvmProcesses {
     config.globals.jvm_processes(threads(config))
 }

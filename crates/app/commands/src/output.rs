@@ -32,8 +32,8 @@ pub fn print(text: &str, status: u8) -> u8 {
     }
 }
 
-/// Describes an error of standard output; returns `None` if the reader is gone, in which case the
-/// command exits quietly.
+/// Describes a write error on standard output; returns `None` if the reader is gone, in which case
+/// the command exits quietly.
 pub fn stdout_error(error: &io::Error) -> Option<String> {
     (error.kind() != ErrorKind::BrokenPipe).then(|| format!("standard output: {error}"))
 }

@@ -50,7 +50,7 @@ pub const HELP: &str = "Example:\n  \
     Exit status: 0 no line was lost or torn; 1 a line was lost or torn, two lines had the same id, the\n\
     agent counted a wrong number of losses, or the run failed; 2 usage.";
 
-/// Options of `verify`.
+/// Options for `verify`.
 #[derive(clap::Args)]
 pub struct VerifyArgs {
     /// Duration for which lines are written

@@ -1,4 +1,4 @@
-//! Names of types and options in other agents, with the names that Millstream uses.
+//! Type and option names in other agents, with the names that Millstream uses.
 
 use millstream_model::Kind;
 
@@ -174,7 +174,7 @@ pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
     Some(format!("use `{name}`, the closest match here"))
 }
 
-/// Options of Millstream with their names in other agents; `held.max` is a nested key.
+/// Millstream options with their names in other agents; `held.max` is a nested key.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("include", &["paths", "path", "Path", "file", "files"]),
     ("exclude", &["exclude_files", "exclude_path", "Exclude_Path"]),

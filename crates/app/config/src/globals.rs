@@ -1,4 +1,4 @@
-//! Settings of the agent.
+//! Settings for the agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -231,7 +231,7 @@ impl Globals {
         }
     }
 
-    /// Returns the options of the JVMs in separate processes, for an agent with this number of
+    /// Returns the options for the JVMs in separate processes, for an agent with this number of
     /// worker threads.
     pub fn jvm_processes(&self, threads: usize) -> JvmProcesses {
         let inside = self.jvm_options(threads);

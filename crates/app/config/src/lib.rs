@@ -93,7 +93,7 @@ pub trait Catalog {
 /// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Settings of the agent.
+    /// Settings for the agent.
     pub globals: Globals,
     /// All components, in file order.
     pub components: Vec<Component>,

@@ -33,7 +33,7 @@ fn option_fault(error: &OptionError, node: &Node, place_of_all: &Place) -> Fault
     let at = node.nearest(&error.pointer);
     let place = if std::ptr::eq(at, node) { place_of_all } else { &at.place };
     let others = node.all_substituted();
-    // An error of a whole map rarely quotes the contents of the map.
+    // An error about a whole map rarely quotes the contents of the map.
     let is_map = matches!(at.value, Value::Map(_));
     let own = if is_map { Vec::new() } else { at.all_substituted() };
     let option = match &at.template {

@@ -325,7 +325,7 @@ impl MapBody {
     }
 }
 
-/// Returns the error of a duplicate key, id or setting.
+/// Returns the error for a duplicate key, id or setting.
 pub fn twice(key: &str, place: &Place, first: &Place) -> Fault {
     Fault::new(
         place,

@@ -1,4 +1,4 @@
-//! Settings of the profiler.
+//! Settings for the profiler.
 
 use super::fault::Fault;
 use super::node::Node;

@@ -1,4 +1,4 @@
-//! Settings of the flight recorder.
+//! Settings for the flight recorder.
 
 use super::fault::Fault;
 use super::node::Node;
@@ -65,7 +65,7 @@ impl RecorderSettings {
         self.size.unwrap_or(share.clamp(SIZE_MIN, SIZE_USUAL))
     }
 
-    /// Returns the settings of all event types.
+    /// Returns the settings for all event types.
     pub fn all_events(&self) -> AllSettings {
         let mut all = recorder::defaults();
         for (name, change) in &self.events {

@@ -1,4 +1,4 @@
-//! Explains syntax errors of the YAML parser.
+//! Explains syntax errors from the YAML parser.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Returns advice for a message of the YAML parser.
+/// Returns advice for a message from the YAML parser.
 fn syntax_advice(info: &str) -> &'static str {
     const ADVICE: &[(&str, &str)] = &[
         ("unknown anchor", "put quotes around a string that begins with *"),

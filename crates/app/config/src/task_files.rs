@@ -130,7 +130,7 @@ impl<'r> Reader<'r> {
 ///
 /// # Errors
 ///
-/// Returns all errors of all files.
+/// Returns all errors in all files.
 pub fn options_of(
     files: &[PathBuf],
     kind: Kind,

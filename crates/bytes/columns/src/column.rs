@@ -74,7 +74,7 @@ impl Column {
         ColumnBuilder { cells: self.cells.to_vec(), own, initial_bytes, dropped: 0 }
     }
 
-    /// Returns the memory of the column in bytes, excluding the block.
+    /// Returns the column's memory use in bytes, excluding the block.
     pub fn memory_bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.own.len()
     }

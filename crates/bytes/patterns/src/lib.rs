@@ -18,7 +18,7 @@ mod look_around;
 
 use look_around::look_around_fault;
 
-/// Maximum number of characters of an expression that an error message quotes.
+/// Maximum number of characters that an error message quotes from an expression.
 const QUOTED_MAX: usize = 24;
 
 /// The purpose of an expression's matches, which determines the advice.

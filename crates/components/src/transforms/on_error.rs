@@ -12,7 +12,7 @@ const SHOWN_BYTES_MAX: usize = 200;
 /// Name of the side output for rejected events.
 pub const REJECTED: &str = "rejected";
 
-/// Name of the field that contains the reason of a rejection.
+/// Name of the field that contains the reason for a rejection.
 const REASON: &str = "reason";
 
 /// What happens to an event that a transform cannot process.

@@ -1,4 +1,4 @@
-//! Shared code of the `kafka` source and sink: brokers, security, settings of librdkafka.
+//! Code that the `kafka` source and sink share: brokers, security, librdkafka settings.
 
 pub mod error_type;
 mod options;

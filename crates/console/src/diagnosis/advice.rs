@@ -1,4 +1,4 @@
-//! Advice on a cause, by component type and by failure.
+//! Advice for a cause, by component type and by failure.
 
 use super::cause::Cause;
 use millstream_model::snapshot::ComponentSnapshot;

@@ -235,7 +235,7 @@ impl Pair<'_> {
             + added(self.now, self.before, |c| &c.counters.dropped_events, other)
     }
 
-    /// Returns the number of errors of these types in the window.
+    /// Returns the number of errors with these types in the window.
     pub fn errors(&self, kinds: &[&str]) -> u64 {
         added(self.now, self.before, |c| &c.counters.errors, |key| kinds.contains(&key))
     }

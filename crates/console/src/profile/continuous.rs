@@ -36,7 +36,7 @@ const THREADS_MAX: usize = 4096;
 #[derive(Default)]
 struct Continuous {
     session: Option<Session>,
-    /// Error of the last attempt to start.
+    /// Error from the last attempt to start.
     failed: Option<String>,
     slices: Slices,
 }

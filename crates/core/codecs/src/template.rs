@@ -65,7 +65,7 @@ pub struct Template {
 enum Part {
     Literal(String),
     Time(Piece),
-    /// A field, and the maximum number of bytes of its rendered value.
+    /// A field, and the maximum length of its rendered value in bytes.
     Field(Field, usize),
 }
 

@@ -32,7 +32,7 @@ use millstream_model::{
 use millstream_store::Store;
 use std::sync::{Arc, Weak};
 
-/// Settings of an engine.
+/// Settings for an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Number of worker threads.

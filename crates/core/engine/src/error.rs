@@ -1,4 +1,4 @@
-//! Errors of the engine: the reasons for which it rejects a topology.
+//! Engine errors: the reasons why the engine rejects a topology.
 
 use crate::limits::CUTS_MAX;
 use millstream_model::BuildError;

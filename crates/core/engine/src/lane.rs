@@ -58,7 +58,7 @@ struct State {
     sent_since: Option<Instant>,
     /// How long payloads were in flight before `sent_since`.
     in_flight: Duration,
-    /// Error of the last failed delivery, until a delivery succeeds.
+    /// Error from the last failed delivery, until a delivery succeeds.
     error: Option<LastError>,
 }
 

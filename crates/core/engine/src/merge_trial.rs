@@ -143,7 +143,7 @@ fn reader() -> SinkIndex {
 /// Runs one of the lane's futures. The lane has no disk or network to wait for.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime without drivers needs nothing of the system").block_on(future)
+    runtime.expect("a runtime without drivers needs nothing from the system").block_on(future)
 }
 
 /// A store that stores nothing.

@@ -283,7 +283,7 @@ impl Snapshot {
         sinks.filter_map(undelivered).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the number of read errors of all sources.
+    /// Returns the number of read errors across all sources.
     pub fn unread(&self) -> u64 {
         let sources = self.components.iter().filter(|c| c.kind == "source");
         let errors = sources.flat_map(|c| &c.counters.errors);

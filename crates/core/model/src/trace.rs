@@ -130,7 +130,7 @@ pub struct DeliveryStage {
     /// Number of delivery attempts by the sink that failed while the batch was waiting to be
     /// settled.
     pub failures: u32,
-    /// Error of the last failed attempt.
+    /// Error from the last failed attempt.
     pub error: Option<String>,
     /// Number of events that the endpoint rejected.
     pub refused: u64,

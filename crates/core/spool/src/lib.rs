@@ -124,7 +124,7 @@ impl Entry {
     }
 }
 
-/// Options of a spool.
+/// Options for a spool.
 #[derive(Clone, Copy, Debug)]
 pub struct SpoolOptions {
     /// Bytes after which a new segment begins, at most [`SEGMENT_BYTES_MAX`]. A larger entry gets a

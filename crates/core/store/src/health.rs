@@ -90,12 +90,12 @@ impl Watch {
     pub fn committed(&self, begun: Instant) {
         let mut state = self.state();
         state.committed = begun;
-        // All operations share one file, so a successful commit clears the errors of all operations
-        // except the copy.
+        // All operations share one file, so a successful commit clears the errors from all
+        // operations except the copy.
         state.error.retain(|operation, _| *operation == Operation::Copy);
     }
 
-    /// Records the error of the copy, or that the copy is complete. A lasting error counts once.
+    /// Records the error from the copy, or that the copy is complete. A lasting error counts once.
     pub fn copy(&self, error: Option<&str>) {
         let known = self.state().error.contains_key(&Operation::Copy);
         match error {

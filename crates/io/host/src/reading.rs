@@ -54,7 +54,7 @@ impl Reason {
 /// An error that caused a collection to omit metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// Reason of the error.
+    /// Reason for the error.
     pub reason: Reason,
     /// The file or folder and its error, for the log.
     pub text: String,

@@ -46,7 +46,7 @@ pub enum StartError {
     Library {
         /// Path of the library.
         library: PathBuf,
-        /// Reason of the failure.
+        /// Reason for the failure.
         reason: String,
     },
     /// The JVM did not start.
@@ -67,7 +67,7 @@ pub enum StartError {
     Process {
         /// Name of the process.
         name: String,
-        /// Reason of the failure.
+        /// Reason for the failure.
         reason: String,
     },
     /// The program cannot use the jar.
@@ -75,7 +75,7 @@ pub enum StartError {
     Runtime {
         /// Path of the jar.
         jar: PathBuf,
-        /// Reason of the failure.
+        /// Reason for the failure.
         reason: String,
     },
 }

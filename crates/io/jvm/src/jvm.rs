@@ -243,7 +243,7 @@ fn warnings(options: &JvmOptions) -> Vec<String> {
     for name in VARIABLES {
         if let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) {
             warnings.push(format!(
-                "{name} changes the JVM options, and possibly the memory of the JVM: {}",
+                "{name} changes the JVM options, and possibly the JVM's memory use: {}",
                 value.display()
             ));
         }

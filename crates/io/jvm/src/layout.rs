@@ -163,7 +163,7 @@ layout! {
 
     /// Row of a failure.
     FAILED_ROW = 0;
-    /// Reason of the failure, one of REASON.
+    /// Reason for the failure, one of REASON.
     FAILED_REASON = 1;
     /// Rule number.
     FAILED_RULE = 2;

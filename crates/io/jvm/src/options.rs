@@ -1,4 +1,4 @@
-//! The options of a JVM, and the JVM's command-line arguments.
+//! The options for a JVM, and the JVM's command-line arguments.
 
 use crate::error::StartError;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub const DIRECT_BYTES: u64 = 16 << 20;
 const NATIVE_ACCESS_VERSION: u32 = 22;
 const MEMORY_ACCESS_VERSION: u32 = 23;
 
-/// The options of a JVM.
+/// The options for a JVM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JvmOptions {
     /// Java home; `None` to search for it.

@@ -44,7 +44,7 @@ impl DnsCache {
     /// `None` if the name has no address.
     ///
     /// # Errors
-    /// Returns the errors of `look_up`, which are not cached.
+    /// Returns errors from `look_up`, which are not cached.
     pub fn resolve(
         &self,
         host_and_port: &str,

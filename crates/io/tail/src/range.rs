@@ -15,8 +15,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// Creates the range, in nanoseconds since 1970. `reader` finds the times of events that have
-    /// no time yet.
+    /// Creates the range, in nanoseconds since 1970. `reader` finds the timestamps of events that
+    /// have no time yet.
     pub fn new(times_ns: std::ops::Range<i64>, reader: Option<TimeReader>) -> Range {
         Range { from_ns: times_ns.start, until_ns: times_ns.end, reader, last: HashMap::new() }
     }

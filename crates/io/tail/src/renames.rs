@@ -5,7 +5,7 @@ use crate::rotation_names::is_compressed_name;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of paths remembered of the files that one look has opened. If a look opens more
+/// Maximum number of remembered paths for files that one look has opened. If a look opens more
 /// files, deleted files are not counted until the next look.
 const OPENED_MAX: usize = 1000;
 

@@ -1,11 +1,11 @@
-//! Settings of a source that reads files.
+//! Settings for a source that reads files.
 
 use crate::discover::{Exclude, Pattern};
 use crate::{Framing, HeaderLines, LineFilters, LineLimits, Range, Symlinks};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings of a source that reads files.
+/// Settings for a source that reads files.
 pub struct TailSettings {
     /// Patterns that match the files to read.
     pub include: Vec<Pattern>,

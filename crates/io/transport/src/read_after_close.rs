@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// data, and then the write error.
 pub struct ReadAfterClose<S> {
     stream: S,
-    /// The error of the first failed write.
+    /// The error from the first failed write.
     closed: Option<io::Error>,
     is_closed: bool,
 }

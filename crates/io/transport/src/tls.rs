@@ -275,7 +275,7 @@ impl Tls {
     /// previous configuration stays in use and a warning is logged.
     ///
     /// # Errors
-    /// Returns the errors of [`client_config`] until that function has succeeded once.
+    /// Returns errors from [`client_config`] until that function has succeeded once.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let mut state = self.state.lock();
         let stamps = self.stamps();

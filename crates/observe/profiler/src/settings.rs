@@ -55,7 +55,7 @@ fn unknown_event(text: &str) -> UnknownEvent {
     UnknownEvent(text.to_owned())
 }
 
-/// The settings of a profile.
+/// The settings for a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The event to sample.

@@ -50,7 +50,7 @@ thread_local! {
     static WRITER: Writer = const { Writer::new() };
 }
 
-/// Settings of all event types, indexed by type number.
+/// Settings for all event types, indexed by type number.
 pub type AllSettings = [Settings; EVENTS.len()];
 
 /// Returns the default settings of all event types.

@@ -21,7 +21,7 @@ const FILE: &str = "RECORDING_TEST_FILE";
 
 const BYTES: u64 = 4 << 20;
 
-/// Returns the settings of the recording. Only one test at a time may change them.
+/// Returns the settings for the recording. Only one test at a time may change them.
 fn settings() -> MutexGuard<'static, AllSettings> {
     static SETTINGS: OnceLock<Mutex<AllSettings>> = OnceLock::new();
     let start = || {

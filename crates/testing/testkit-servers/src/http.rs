@@ -78,7 +78,7 @@ pub enum BodyRead {
     Never,
 }
 
-/// Options of an endpoint.
+/// Options for an endpoint.
 pub struct HttpOptions {
     /// Port on 127.0.0.1; 0 for a free one.
     pub port: u16,

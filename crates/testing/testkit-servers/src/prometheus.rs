@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// Timeout for the start, generous for busy hosts.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Options of a Prometheus server.
+/// Options for a Prometheus server.
 #[derive(Clone, Debug, Default)]
 pub struct PrometheusOptions {
     /// Targets (`host:port`) that job `agent` scrapes every half second.

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsAcceptor;
 
-/// Options of a proxy.
+/// Options for a proxy.
 #[derive(Clone, Default)]
 pub struct ProxyOptions {
     /// Port on 127.0.0.1; 0 for a free one.

@@ -54,7 +54,7 @@ pub fn run(paths: &[PathBuf], files: &[PathBuf], loader: &Loader) -> u8 {
     }
 }
 
-/// Returns the error of a configuration without tests. Passing would hide that the tests were not
+/// Returns the error for a configuration without tests. Passing would hide that the tests were not
 /// found.
 fn no_tests() -> Fault {
     Fault::anywhere("no tests found", "add a list `tests`, or pass a file that contains one")

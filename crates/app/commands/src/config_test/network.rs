@@ -206,7 +206,7 @@ impl<'n> Play<'n> {
         self.has_panicked
     }
 
-    /// Returns the counts and messages of the run.
+    /// Returns the counts and messages from the run.
     pub fn notes(&self) -> Vec<String> {
         let counted = self.network.components.iter().zip(&self.counters).filter_map(
             |(component, counters)| {

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Options of `generate logs`.
+/// Options for `generate logs`.
 #[derive(clap::Args)]
 pub struct LogsArgs {
     /// Lines per second [default: unlimited]
@@ -18,7 +18,7 @@ pub struct LogsArgs {
     /// Average bytes per line, with a unit
     #[arg(long, default_value = "178B")]
     size: Size,
-    /// Random seed; the same seed generates the same lines except for their times
+    /// Random seed; the same seed generates the same lines except for their timestamps
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of lines [default: endless]

@@ -40,7 +40,7 @@ const BATCH_BYTES: usize = 256 * 1024;
 /// Largest datagram over IPv4.
 const PACKET_BYTES_MAX: u64 = 65_507;
 
-/// Options of `generate metrics`.
+/// Options for `generate metrics`.
 #[derive(clap::Args)]
 pub struct MetricsArgs {
     /// Destination: udp://HOST:PORT, unixgram:///PATH, unixpacket:///PATH, unix:///PATH or

@@ -1,5 +1,5 @@
-//! The place of a tap in a configuration: its point, and the redactions on the path from the point
-//! to the sinks.
+//! The position of a tap in a configuration: its point, and the redactions on the path from the
+//! point to the sinks.
 
 use crate::components::resources;
 use millstream_components::component::{AnyComponent, BuildCx};

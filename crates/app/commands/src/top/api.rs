@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The response of `/api/snapshot`.
+/// The response from `/api/snapshot`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
@@ -168,7 +168,7 @@ pub struct DiskBuffer {
     pub error: Option<String>,
 }
 
-/// The response of `/api/files`.
+/// The response from `/api/files`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Files {
@@ -248,7 +248,7 @@ pub struct Task {
     pub emit_delay_seconds_max: Option<f64>,
 }
 
-/// The response of `/api/diagnosis`.
+/// The response from `/api/diagnosis`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Diagnosis {
@@ -276,7 +276,7 @@ pub struct Finding {
     pub also: Vec<Finding>,
 }
 
-/// The response of `/api/bottleneck`.
+/// The response from `/api/bottleneck`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Bottleneck {

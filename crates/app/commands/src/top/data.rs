@@ -16,7 +16,7 @@ const SLACK: (f64, f64) = (2.0, 0.1);
 /// Responses of one interval; `None` for data that no view shows.
 #[derive(Debug, Default)]
 pub struct Polled {
-    /// The snapshot, or the error of the connection to the agent.
+    /// The snapshot, or the error from the connection to the agent.
     pub snapshot: Option<Result<Answer<Snapshot>, String>>,
     /// The diagnosis.
     pub diagnosis: Option<Part<Diagnosis>>,

@@ -5,7 +5,7 @@ use super::data::{Data, Polled};
 use super::table::{Sort, Table};
 use super::views::View;
 
-/// An action of the user.
+/// A user action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// End the program.
@@ -95,7 +95,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Processes responses of the agent.
+    /// Processes responses from the agent.
     pub fn take(&mut self, polled: Polled) {
         self.data.take(polled);
     }

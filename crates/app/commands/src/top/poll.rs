@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Timeout of a response if the interval is shorter. It is long enough that only a hanging agent is
-/// reported.
+/// Timeout for a response if the interval is shorter. It is long enough that only a hanging agent
+/// is reported.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The data to request.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Maximum size of a control socket response in bytes.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
 
-/// Timeout for a start, and for a response of the control socket.
+/// Timeout for a start, and for a response from the control socket.
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// Shutdown timeout. The agent gives up after `shutdown_timeout` (20 s).

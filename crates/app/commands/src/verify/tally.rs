@@ -39,7 +39,7 @@ struct Meta<'a> {
 /// The outcome of all lines.
 pub struct Tally {
     lines: Arc<Lines>,
-    /// Number of lines of each writer.
+    /// Number of lines per writer.
     written: Vec<u64>,
     /// For each writer and line, a hash of the first id with which it arrived; 0 if it has not
     /// arrived. A line takes eight bytes, so that long runs fit in memory.

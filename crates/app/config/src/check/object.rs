@@ -105,7 +105,7 @@ impl<'a> Views<'a> {
     }
 }
 
-/// Returns the error of a key that is not in `keys`.
+/// Returns the error for a key that is not in `keys`.
 pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
     let advice = match (keys, aliases::option(&entry.key, keys)) {
         ([], _) => "remove it; no keys are allowed here".into(),
@@ -115,7 +115,7 @@ pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
     Fault::new(&entry.place, format!("unknown key `{}`", entry.key), advice)
 }
 
-/// Returns the error of a missing key.
+/// Returns the error for a missing key.
 pub(super) fn missing_key(key: &str, schema: Option<&Json>, spot: Spot<'_>) -> Fault {
     let sample = schema.map_or("...".into(), describe::sample);
     Fault::new(

@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the error of a value that is not in an enumeration.
+/// Returns the error for a value that is not in an enumeration.
 pub(super) fn unknown_value(node: &Node, allowed: &[&Json], spot: Spot<'_>) -> Fault {
     let names: Vec<String> = allowed.iter().map(|value| value_text(value)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -9,14 +9,14 @@ fn check(cases: &[(&str, &[&str])]) {
     }
 }
 
-/// Returns the errors of a `file` source with these keys, and a sink that reads it.
+/// Returns the errors for a `file` source with these keys, and a sink that reads it.
 fn source(keys: &str) -> Vec<String> {
     faults_of(&format!(
         "sinks: {{out: {{type: blackhole, inputs: [app]}}}}\nsources:\n  app:\n    type: file\n{keys}"
     ))
 }
 
-/// Returns the errors of a `console` sink with these keys, and a source that it reads.
+/// Returns the errors for a `console` sink with these keys, and a source that it reads.
 fn sink(keys: &str) -> Vec<String> {
     faults_of(&format!(
         "sources: {{in: {{type: stdin}}}}\nsinks:\n  out:\n    type: console\n    inputs: [in]\n{keys}"
@@ -570,7 +570,7 @@ fn profiler() {
     }
 }
 
-/// Settings of the flight recorder, by event type.
+/// Settings for the flight recorder, by event type.
 #[test]
 fn recorder() {
     let faults = |settings: &str| faults_of(&format!("{REST}recorder: {{{settings}}}\n"));

@@ -17,7 +17,7 @@ use super::super::{Catalog, Formats};
 
 pub struct TestCatalog;
 
-/// Options of a source. The tests never read files.
+/// Options for a source. The tests never read files.
 #[allow(dead_code)]
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -223,7 +223,8 @@ fn warnings() {
     );
 }
 
-/// Settings of a process without a component are reported, because its name is probably misspelled.
+/// Settings for a process without a component are reported, because its name is probably
+/// misspelled.
 #[test]
 fn unused_processes() {
     let config = good(

@@ -58,7 +58,7 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
-    /// Returns whether the series exceeds a limit on the number or the memory of series.
+    /// Returns whether the series exceeds a limit on the number of series or their memory use.
     fn is_limit(self) -> bool {
         matches!(self, RejectReason::TooManySeries | RejectReason::MemoryPressure)
     }

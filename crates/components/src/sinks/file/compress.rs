@@ -212,8 +212,8 @@ impl Member {
     }
 }
 
-/// Returns the parameters of a frame at this level. They make the memory of the frame independent
-/// of the content.
+/// Returns the parameters of a frame at this level. The parameters make the frame's memory use
+/// independent of the content.
 fn zstd_parameters(level: u32) -> impl Iterator<Item = CParameter> {
     let always = [CParameter::WindowLog(ZSTD_WINDOW_LOG), CParameter::ChecksumFlag(true)];
     let tables = [CParameter::HashLog(ZSTD_TABLE_LOG), CParameter::ChainLog(ZSTD_TABLE_LOG)];

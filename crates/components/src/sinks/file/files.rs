@@ -31,7 +31,7 @@ const ROTATE_RETRY: Duration = Duration::from_secs(10);
 pub type Keep = Arc<dyn Fn(Vec<u8>) -> io::Result<()> + Send + Sync>;
 
 impl Settings {
-    /// Returns the memory of a compressed member in progress, in bytes.
+    /// Returns the memory use of a compressed member in progress, in bytes.
     pub fn member_bytes(&self) -> u64 {
         let (compression, level) = self.compression;
         compression.member_bytes(level)

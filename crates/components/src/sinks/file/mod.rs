@@ -69,7 +69,7 @@ impl Sink for FileSink {
         times * self.encoding.payload_bytes_max(block_bytes, rows)
     }
 
-    /// Returns the memory of one compressed member in progress.
+    /// Returns the memory use of one compressed member in progress.
     fn state_bytes_min(&self) -> u64 {
         self.settings.member_bytes()
     }

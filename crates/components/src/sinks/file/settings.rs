@@ -1,4 +1,4 @@
-//! Settings of the open files.
+//! Settings for the open files.
 
 use crate::sinks::file::compress::Compression;
 use crate::sinks::file::rotation::Rotate;

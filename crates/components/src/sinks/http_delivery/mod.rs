@@ -147,7 +147,7 @@ pub struct Refusal {
 pub struct RefusedEvent {
     /// Index of the event in the batch.
     pub event: u32,
-    /// Reason of the rejection.
+    /// Reason for the rejection.
     pub reason: Cow<'static, str>,
     /// The event as it was encoded.
     pub record: Record,

@@ -68,7 +68,7 @@ pub fn explain(response: &Response) -> String {
     with_excerpt(text, response)
 }
 
-/// Returns the reason of a rejection: the status and the beginning of the body.
+/// Returns the reason for a rejection: the status and the beginning of the body.
 pub fn reason(response: &Response) -> String {
     with_excerpt(response.status.to_string(), response)
 }

@@ -53,7 +53,7 @@ impl EncodedShipment {
     }
 }
 
-/// Returns the memory of a run in bytes, without the text of the records.
+/// Returns the memory use of a run in bytes, without the text of the records.
 fn memory(run: &Run) -> u64 {
     let key = match &run.key {
         Key::None => 0,

@@ -113,7 +113,7 @@ pub struct KafkaLane {
     cause: Option<Cause>,
     /// Time of the last report without failures, or of a later send when nothing was in flight.
     last_progress: Instant,
-    /// The last error of the library since `last_progress`.
+    /// The last error from the library since `last_progress`.
     last_error: Option<(ErrorCode, String)>,
     /// Time when the lane noticed that a record that cannot be delivered had stopped the client.
     stopped_at: Option<Instant>,

@@ -79,7 +79,7 @@ impl Batching {
     }
 }
 
-/// Returns all settings of a client.
+/// Returns all settings for a client.
 pub fn of(config: &KafkaConfig, batching: &Batching) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     let mut set = |key: &str, value: String| drop(settings.insert(key.to_owned(), value));

@@ -112,7 +112,7 @@ impl SeriesOptions<'_> {
         }
     }
 
-    /// Returns the settings of an accumulator.
+    /// Returns the settings for an accumulator.
     pub fn build(&self) -> Options {
         let rules = LabelRules {
             constant: self

@@ -127,7 +127,7 @@ impl Lane for ExporterLane {
     }
 }
 
-/// Numbers of dropped events, of events in the overflow series, and of changed labels.
+/// Numbers of dropped events, events in the overflow series, and changed labels.
 #[derive(Default)]
 struct Refused {
     dropped: BTreeMap<&'static str, u64>,

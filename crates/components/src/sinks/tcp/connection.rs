@@ -37,7 +37,7 @@ const READ_GRACE: Duration = Duration::from_millis(100);
 /// Timeout for an orderly shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Options of a connection.
+/// Options for a connection.
 pub struct ConnectionOptions {
     /// The endpoint.
     pub address: Address,

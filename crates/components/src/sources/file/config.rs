@@ -271,7 +271,7 @@ impl FileConfig {
         Exclude::new(self.exclude.iter().map(|glob| glob.0.as_str()))
     }
 
-    /// Returns the settings of the source.
+    /// Returns the settings for the source.
     ///
     /// # Errors
     /// Returns an error that says what is wrong with an option.

@@ -1,6 +1,6 @@
 //! The `generate` source: web server log lines with sequence numbers, for tests and demos.
 //!
-//! The same seed generates the same lines except for their times.
+//! The same seed generates the same lines except for their timestamps.
 
 mod config;
 mod weblog;

@@ -114,7 +114,7 @@ pub struct HostMetricsConfig {
 pub struct DisksConfig {
     /// Patterns that match the names of disks to include. The default is all disks.
     pub include: Vec<Glob>,
-    /// Patterns that match the names of the disks to exclude; they take precedence over `include`.
+    /// Patterns that match the names of disks to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
     /// Whether to report partitions in addition to whole disks.
     pub partitions: bool,
@@ -143,10 +143,9 @@ pub struct FilesystemsConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterfacesConfig {
-    /// Patterns that match the names of the interfaces to include. The default is all interfaces.
+    /// Patterns that match the names of interfaces to include. The default is all interfaces.
     pub include: Vec<Glob>,
-    /// Patterns that match the names of the interfaces to exclude; they take precedence over
-    /// `include`.
+    /// Patterns that match the names of interfaces to exclude; they take precedence over `include`.
     pub exclude: Vec<Glob>,
 }
 
@@ -154,8 +153,8 @@ pub struct InterfacesConfig {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesConfig {
-    /// Patterns that match the names of the processes to report, as shown by `ps -o comm`. The
-    /// default is none. Each match adds several metric series.
+    /// Patterns that match the names of processes to report, as shown by `ps -o comm`. The default
+    /// is none. Each match adds several metric series.
     pub include: Vec<Glob>,
 }
 

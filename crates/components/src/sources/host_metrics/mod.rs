@@ -20,7 +20,7 @@ struct HostMetrics {
     /// Period of the collection that is in progress; `None` between collections.
     begun: Option<Period>,
     numbers: Numbers<&'static str>,
-    /// Errors of the last collection.
+    /// Errors from the last collection.
     errors: HashSet<Fault>,
 }
 

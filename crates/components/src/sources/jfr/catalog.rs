@@ -34,7 +34,7 @@ pub enum Group {
     Exceptions,
     /// Sampled allocations, by class.
     Allocation,
-    /// The CPU load of the host and of the process.
+    /// The CPU load of the host and the process.
     Cpu,
 }
 

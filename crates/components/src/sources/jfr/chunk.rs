@@ -213,7 +213,7 @@ impl ChunkTail {
         !self.is_behind() && self.fill.is_none()
     }
 
-    /// Returns the memory of the types and constant pools in bytes.
+    /// Returns the memory use of the types and constant pools in bytes.
     pub fn held_bytes(&self) -> usize {
         self.decoder.as_ref().map_or(0, |decoder| decoder.reader().held_bytes())
     }

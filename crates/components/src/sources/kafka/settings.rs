@@ -38,7 +38,7 @@ const REFUSED: &[&str] = &[
     "consume.callback.max.messages",
 ];
 
-/// Returns the settings of the group member.
+/// Returns the settings for the group member.
 ///
 /// The end of a partition is reported only for a run that ends there. librdkafka (2.12) counts the
 /// report as a record, and would skip the next record after a rebalance.
@@ -73,7 +73,7 @@ fn heartbeat_ms(session_ms: u64) -> u64 {
     (session_ms / 3).clamp(1, 3000)
 }
 
-/// Returns the settings of the rereading consumer, which is not a member of the group.
+/// Returns the settings for the rereading consumer, which is not a member of the group.
 pub fn of_rereads(config: &KafkaConfig) -> Vec<(String, String)> {
     let mut settings = BTreeMap::new();
     put(&mut settings, config, REREAD_QUEUE_BYTES);

@@ -7,8 +7,8 @@ use millstream_series::{FRACTION_DIGITS_MAX, has_suffix};
 /// period.
 const PERCENTILES_MAX: usize = 32;
 
-/// Returns the errors of a percentile option. `is_unused` says whether distributions are emitted as
-/// sketches, in which case the option has no effect.
+/// Returns the errors for a percentile option. `is_unused` says whether distributions are emitted
+/// as sketches, in which case the option has no effect.
 pub fn check(key: &str, fractions: Option<&[f64]>, is_unused: bool) -> Vec<OptionError> {
     let Some(fractions) = fractions else { return Vec::new() };
     let mut errors: Vec<_> = unused(key, is_unused).into_iter().collect();
@@ -39,7 +39,7 @@ pub fn check(key: &str, fractions: Option<&[f64]>, is_unused: bool) -> Vec<Optio
     errors
 }
 
-/// Returns the error of an option that selects aggregates while distributions are sketches.
+/// Returns the error for an option that selects aggregates while distributions are sketches.
 pub fn unused(key: &str, is_unused: bool) -> Option<OptionError> {
     let text = "has no effect with `distributions: sketch`, which keeps all values; remove one of \
                 the two options";

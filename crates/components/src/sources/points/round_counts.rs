@@ -26,7 +26,7 @@ pub struct RoundCounts {
     notes: [u64; Note::ALL.len()],
     /// Whether any of `rejected` or `notes` is not zero.
     has_some: bool,
-    /// Errors of the round to log.
+    /// Errors from the round to log.
     logged: Vec<(Fault, String)>,
     /// By error: arrival time of the last logged message.
     logged_at: [Option<u64>; Fault::ALL.len()],

@@ -185,7 +185,7 @@ pub enum Algorithm {
 pub struct UrlConfig {
     /// The field to parse.
     pub field: String,
-    /// Prefix for the names of the new fields.
+    /// Prefix for the new field names.
     #[serde(default = "url_prefix")]
     pub prefix: String,
     /// How the URL's query is stored.

@@ -44,7 +44,7 @@ struct Noted {
 /// A running `fields` transform.
 struct Fields {
     steps: Arc<[Box<dyn Step>]>,
-    /// Names of all fields in the steps.
+    /// Names of all fields that the steps use.
     names: Arc<[String]>,
     on_error: OnError,
 }

@@ -8,7 +8,7 @@ use millstream_model::{
 use millstream_timestamps::Format;
 use std::sync::{Arc, LazyLock};
 
-/// The field with the time of an event.
+/// The field with the event time.
 const TIMESTAMP: &str = "timestamp";
 
 /// Format of the times that operators write.

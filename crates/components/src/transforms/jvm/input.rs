@@ -12,7 +12,7 @@ pub struct Input<'b> {
     batch: &'b Batch,
     rows: &'b [u32],
     columns: Vec<Cow<'b, Column>>,
-    /// Names of the columns; the first one is the message.
+    /// Column names; the first one is the message.
     pub names: Vec<Arc<str>>,
 }
 

@@ -508,7 +508,7 @@ impl Component for ParseConfig {
             errors.push(OptionError::new("/formats", "conflicts with format; keep one of them"));
         }
         if self.field.is_empty() {
-            errors.push(OptionError::new("/field", "is empty; use the name of the field"));
+            errors.push(OptionError::new("/field", "is empty; use a field name"));
         }
         errors.extend(self.header_of_field());
         if self.formats.as_ref().is_some_and(Vec::is_empty) {

@@ -318,8 +318,8 @@ fn runs_of(failures: &[Failure]) -> Vec<(usize, usize)> {
 
 // Time.
 impl Parse {
-    /// Extracts the times of the selected rows. A failed row keeps the time of an earlier
-    /// transform.
+    /// Extracts the timestamps of the selected rows. A failed row keeps the timestamp from an
+    /// earlier transform.
     fn read_times(&mut self, batch: &mut Batch, failed: &mut Failed) {
         let mut times = match &batch.time {
             Some(times) => times.to_vec(),

@@ -37,7 +37,7 @@ impl Stats {
         }
     }
 
-    /// Sets the number and the memory of the groups in a task's open windows.
+    /// Sets the number and memory use of the groups in a task's open windows.
     pub fn note_groups(&self, task: usize, groups: usize, memory_bytes: usize) {
         let Some(stats) = self.0.get(task) else { return };
         stats.groups.store(groups as u64, Relaxed);

@@ -106,7 +106,7 @@ struct Origin {
     seen: EngineTime,
 }
 
-/// The progress of the origins, by the times of their events.
+/// The progress of the origins, by event time.
 struct Latest {
     /// Time that all origins with recent events have passed; `None` if no origin has recent events.
     passed_ns: Option<i64>,
@@ -551,7 +551,7 @@ impl Tasks {
         }
     }
 
-    /// Updates the number and the memory of each task's groups.
+    /// Updates the number and memory use of each task's groups.
     pub fn note_groups(&self, stats: &Stats) {
         for (at, task) in self.list.iter().enumerate() {
             let groups = task.windows.values().map(|window| window.groups.len()).sum();

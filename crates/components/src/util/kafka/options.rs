@@ -4,7 +4,7 @@ use super::OptionValue;
 use millstream_model::OptionError;
 use std::collections::BTreeMap;
 
-/// Settings of every client that components set from other options, by name.
+/// Settings that components set for every client from other options, by name.
 const OF_CONNECTION: &[(&str, &str)] = &[
     ("bootstrap.servers", "brokers"),
     ("metadata.broker.list", "brokers"),

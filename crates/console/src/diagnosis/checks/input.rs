@@ -74,7 +74,7 @@ pub fn unreadable(view: &View<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Finds errors of a source that reads from a server.
+/// Finds errors from a source that reads from a server.
 pub fn source_errors(view: &View<'_>, found: &mut Vec<Finding>) {
     let source = view.source.now;
     let Some(kind) = source.unreadable_error else { return };

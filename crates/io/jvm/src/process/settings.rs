@@ -1,4 +1,4 @@
-//! The options of a JVM in a separate process, and the settings that its child receives.
+//! The options for a JVM in a separate process, and the settings that its child receives.
 
 use crate::memory::JvmMemory;
 use crate::options::JvmOptions;
@@ -16,7 +16,7 @@ const PROGRAM: &str = "/proc/self/exe";
 /// Subcommand of the program that runs a child.
 pub const SUBCOMMAND: &str = "jvm-process";
 
-/// The options of a JVM in a separate process.
+/// The options for a JVM in a separate process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOptions {
     /// The JVM options.

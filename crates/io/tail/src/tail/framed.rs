@@ -224,7 +224,7 @@ impl Tail {
         }
     }
 
-    /// Records the times of events, and counts lines that do not match the rules.
+    /// Records event timestamps, and counts lines that do not match the rules.
     fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
         let tally = buffers.found.tally;
         let state = &self.origin.state;

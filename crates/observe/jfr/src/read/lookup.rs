@@ -1,4 +1,4 @@
-//! Lookup of values in the constant pools: strings, names of classes and threads, stack traces.
+//! Lookup of values in the constant pools: strings, class and thread names, stack traces.
 
 use super::event::{Raw, value};
 use super::input::Input;

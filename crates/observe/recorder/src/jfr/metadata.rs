@@ -21,7 +21,7 @@ pub fn tree() -> Element {
     metadata::root(all.chain([metadata::active_setting()]).chain(events))
 }
 
-/// Returns the settings of an event type with the JDK's names and values.
+/// Returns the settings for an event type with the JDK's names and values.
 pub fn settings(spec: &EventSpec, settings: &Settings) -> Vec<(&'static str, String)> {
     let rate = settings.rate.map_or_else(|| "off".to_owned(), |rate| rate.to_string());
     let mut all = vec![(ENABLED, settings.enabled.to_string())];

@@ -1,4 +1,4 @@
-//! Options of a broker, and its `server.properties`.
+//! Options for a broker, and its `server.properties`.
 
 use super::path_str;
 use super::tls::Certificates;
@@ -44,7 +44,7 @@ impl Listener {
     }
 }
 
-/// Options of a broker.
+/// Options for a broker.
 #[derive(Debug, Clone)]
 pub struct KafkaOptions {
     /// Listeners in addition to [`Listener::Plaintext`].

@@ -92,7 +92,7 @@ fn all(count: usize) -> Vec<String> {
     (0..count).map(|number| line(number).trim_end().to_owned()).collect()
 }
 
-/// Options of a lane with acknowledgements. The timeout does not elapse on a busy machine.
+/// Options for a lane with acknowledgements. The timeout does not elapse on a busy machine.
 fn acks(server: &TestServer, more: serde_json::Value) -> serde_json::Value {
     let mut options = json!({
         "address": server.address, "framing": "length", "acknowledgements": true, "timeout": "30s",

@@ -205,7 +205,7 @@ final class Layout {
     /** Row of a failure. */
     static final long FAILED_ROW = 0L;
 
-    /** Reason of the failure, one of REASON. */
+    /** Reason for the failure, one of REASON. */
     static final long FAILED_REASON = 1L;
 
     /** Rule number. */
