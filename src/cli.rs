@@ -2,12 +2,12 @@
 
 use crate::run;
 use crate::wiring::LOADER;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use millstream_commands::exit::{DONE, USAGE};
 use millstream_commands::load::ConfigFiles;
 use millstream_commands::{
-    config_test, diagnose, generate, java, profile, record, rules, spool, support, tap, top,
-    validate, verify,
+    config_test, diagnose, generate, java, manual, profile, record, rules, spool, support, tap,
+    top, validate, verify,
 };
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -104,6 +104,14 @@ enum Command {
         #[command(subcommand)]
         what: Java,
     },
+    /// Print the version, the commit and the versions of libraries
+    Version,
+    /// Write the manual pages
+    #[command(after_help = manual::MAN_HELP)]
+    Man(manual::ManArgs),
+    /// Print the completions for a shell
+    #[command(after_help = manual::COMPLETIONS_HELP)]
+    Completions(manual::CompletionsArgs),
     /// Run operators for the agent that started this process
     #[command(hide = true, name = "jvm-process")]
     JvmProcess,
@@ -190,6 +198,9 @@ fn run_command(command: Command) -> u8 {
         Command::Validate { files } => validate::validate(&files.config, &LOADER),
         Command::Test { files, tests } => config_test::run(&files.config, &tests, &LOADER),
         Command::Schema => validate::schema(),
+        Command::Version => manual::version(),
+        Command::Man(args) => manual::man(Cli::command(), &args),
+        Command::Completions(args) => manual::completions(Cli::command(), &args),
         Command::JvmProcess => millstream_jvm::serve_process(),
         Command::Rules { what: Rules::Explain(args) } => rules::explain(&args),
         Command::Verify(args) => verify::verify(&args),

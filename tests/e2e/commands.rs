@@ -223,3 +223,53 @@ fn the_schema_describes_every_component() {
         assert!(text.contains(&format!("\"{}\"", row.name)), "{}", row.name);
     }
 }
+
+#[test]
+fn the_version_names_the_libraries() {
+    let output = run(&["version"], b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = format!("millstream {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text.lines().next(), Some(first.as_str()));
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
+    assert_eq!(value("target: ").unwrap(), "x86_64-linux");
+    assert!(value("librdkafka: ").unwrap().starts_with("2."), "{text}");
+    assert!(value("commit: ").is_some(), "{text}");
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let dir = folder();
+    let pages = dir.path().join("man1");
+    let output = run(&["man", "--output", pages.to_str().unwrap()], b"");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let help = String::from_utf8(run(&["--help"], b"").stdout).unwrap();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    let names: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"run") && names.contains(&"completions"), "{names:?}");
+    for name in names.iter().filter(|name| **name != "help") {
+        let page = fs::read_to_string(pages.join(format!("millstream-{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH millstream-{name} 1")), "{page}");
+    }
+    let whole = run(&["man"], b"");
+    assert_eq!(whole.stdout, fs::read(pages.join("millstream.1")).unwrap());
+    let unwritable = run(&["man", "-o", "/dev/null/man1"], b"");
+    assert_eq!(unwritable.status.code(), Some(1));
+    let error = String::from_utf8(unwritable.stderr).unwrap();
+    assert!(error.contains("cannot write to /dev/null/man1: "), "{error}");
+}
+
+#[test]
+fn shells_complete_commands_and_options() {
+    for (shell, expected) in [
+        ("bash", "complete -F _millstream"),
+        ("zsh", "#compdef millstream"),
+        ("fish", "complete -c millstream"),
+    ] {
+        let text = String::from_utf8(run(&["completions", shell], b"").stdout).unwrap();
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("until-eof") && text.contains("validate"), "{text}");
+    }
+    let output = run(&["completions", "tcsh"], b"");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -19,6 +19,7 @@ pub mod java;
 pub mod jvms;
 pub mod load;
 pub mod logging;
+pub mod manual;
 mod output;
 pub mod profile;
 mod random;

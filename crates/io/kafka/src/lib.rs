@@ -32,3 +32,9 @@ pub use producer::{Producer, check};
 pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
 pub use reader::Reader;
 pub use shipment::{Headers, IdHeader, Key, Record, RecordId, Run, Shipment};
+
+/// Returns the version of librdkafka, such as `2.12.1`.
+pub fn version() -> String {
+    let (_, version) = rdkafka::util::get_rdkafka_version();
+    version
+}
