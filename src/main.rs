@@ -9,6 +9,7 @@ mod progress;
 mod recorder;
 mod reload;
 mod run;
+mod service;
 mod wiring;
 
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! Reload: rereads the configuration while the agent runs, on SIGHUP or when its files change.
 
 use crate::notices;
+use crate::service::{Configuration, ServiceManager};
 use crate::wiring::{self, LOADER};
 use log::Level;
 use millstream_commands::tap::TapService;
@@ -34,6 +35,7 @@ pub struct Files<'f> {
 
 /// The services that a reload keeps up to date.
 pub struct Services {
+    pub manager: ServiceManager,
     /// The state of the configuration, as the API shows it.
     pub state: Arc<ConfigState>,
     pub recorder: Arc<RecorderState>,
@@ -96,6 +98,17 @@ impl Reloader {
             return log::warn!("{why}: a run with --until-eof does not reload");
         }
         log::info!("{why}: reloading the configuration");
+        self.services.manager.reloading();
+        self.reread(running).await;
+        let configuration = match self.services.state.is_refused() {
+            true => Configuration::Rejected,
+            false => Configuration::Applied,
+        };
+        self.services.manager.ready(configuration);
+    }
+
+    /// Reads the files, and applies a valid configuration.
+    async fn reread(&mut self, running: &mut Running) {
         let timer = recorder::start(EventKind::Reload);
         let task_files = self.config.task_files.clone();
         let before = fingerprint_of_files(self.files.clone()).await;

@@ -5,6 +5,7 @@ use crate::notices::{announce_proxies, report_refused, warn_of_unowned};
 use crate::progress::{AboveBlock, Progress};
 use crate::recorder::Recording;
 use crate::reload::{Files, Reloader, Services};
+use crate::service::ServiceManager;
 use crate::wiring::{self, LOADER, settings};
 use millstream_commands::exit::{DONE, DROPPED, FAILED, USAGE};
 use millstream_commands::logging;
@@ -151,26 +152,34 @@ async fn serve(
     console.show(&running, &config);
     warn_of_unowned(&config);
     let progress = console.progress(&running, options)?;
-    let services = console.services(&recording);
+    let manager = ServiceManager::connect();
+    manager.started();
+    let services = console.services(&recording, manager.clone());
     let mut reloader = Reloader::new(config, files, hangup, settings, services);
     let late = work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
     let timeout = reloader.config.globals.shutdown_timeout;
+    manager.stopping(timeout.0);
     // Components that have already had the whole timeout receive no additional time.
     let left = if late.is_empty() { timeout.0 } else { GIVEN_UP_TIME.min(timeout.0) };
-    let mut stopped = tokio::select! {
-        stopped = running.stop(left) => stopped,
+    let mut stopped = stop(running, left, &mut signals).await;
+    drop(progress);
+    console.shutdown().await;
+    stopped.unsettled.bytes += stdin::abandon();
+    Ok(ending(&stopped, options.until_eof, timeout))
+}
+
+/// Stops the agent within `limit`. A second signal ends the process immediately.
+async fn stop(running: Running, limit: Duration, signals: &mut Signals) -> Stopped {
+    tokio::select! {
+        stopped = running.stop(limit) => stopped,
         name = signals.second() => {
             logging::report_repeats();
             log::error!("second signal ({name}): exiting immediately; undelivered events are not acknowledged");
             log::logger().flush();
             exit(i32::from(FAILED))
         }
-    };
-    drop(progress);
-    console.shutdown().await;
-    stopped.unsettled.bytes += stdin::abandon();
-    Ok(ending(&stopped, options.until_eof, timeout))
+    }
 }
 
 /// Maximum time of a shutdown after `--until-eof` has given up on a component. The other components
@@ -419,8 +428,9 @@ struct Api {
 
 impl Api {
     /// Returns the services that a reload keeps up to date.
-    fn services(&self, recording: &Recording) -> Services {
+    fn services(&self, recording: &Recording, manager: ServiceManager) -> Services {
         Services {
+            manager,
             state: self.config.clone(),
             recorder: recording.state.clone(),
             taps: self.taps.clone(),

@@ -35,6 +35,7 @@ mod reload;
 mod rotation;
 mod rules;
 mod secrets;
+mod service_manager;
 mod spool;
 mod stall;
 mod stuck;

@@ -30,7 +30,8 @@ impl ConfigState {
         self.hash.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_refused(&self) -> bool {
+    /// Returns whether the last reload failed.
+    pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
 }
