@@ -222,7 +222,8 @@ fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
         return if until_eof { DROPPED } else { DONE };
     }
     let undelivered = stopped.snapshot.undelivered_list();
-    if waits(stopped) && !undelivered.is_empty() {
+    let is_late = waits(stopped) || !stopped.drained;
+    if is_late && !undelivered.is_empty() {
         log::warn!("stopped; not everything was delivered (sink {undelivered}); {summary}");
         return DONE;
     }
@@ -239,7 +240,7 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
              of the last {seconds:.0} s after a restart, with the same ids"
         ));
     }
-    if !stopped.drained {
+    if !stopped.drained && (until_eof || !is_outage(stopped)) {
         let late = late(stopped);
         return Some(format!("not everything in flight was delivered within {timeout}{late}"));
     }
@@ -252,6 +253,16 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     let unread = stopped.snapshot.unread();
     (until_eof && unread > 0)
         .then(|| format!("some files could not be read; see the {unread} errors in the log"))
+}
+
+/// Returns whether only sinks delayed the stop, and nothing is lost: the next start rereads what
+/// these sinks have not delivered. A service manager must not treat this stop as a failure, or a
+/// rolling restart during an outage would fail on every host.
+fn is_outage(stopped: &Stopped) -> bool {
+    stopped.holders.is_empty()
+        && stopped.unsettled.is_empty()
+        && stopped.left.lost.bytes == 0
+        && !stopped.snapshot.undelivered_list().is_empty()
 }
 
 /// Returns whether data is waiting on disk until the agent restarts.

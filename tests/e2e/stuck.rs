@@ -6,6 +6,7 @@ use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::ports::free_port;
 use rustix::process::Signal;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -316,6 +317,31 @@ fn a_stop_does_not_wait_for_a_dead_endpoint() {
     assert!(last.contains("not everything was delivered (sink dead: "), "{last}");
     assert!(last.contains("bytes in 1 file; lost: nothing"), "{last}");
     let revived = HttpServer::on(dead, |_| Reply::status(200));
+    let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
+    assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
+    assert_eq!((received(&revived), received(&live)), (1000, 1000));
+}
+
+#[test]
+fn a_stop_during_an_outage_is_no_failure() {
+    let folder = folder();
+    write_some(folder.path());
+    let stalled = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = stalled.local_addr().unwrap().port();
+    let live = HttpServer::start(|_| Reply::status(200));
+    let config = dead_and_live(FILE, port, &live) + "shutdown_timeout: 2s\n";
+    let mut agent = Agent::start(folder.path(), &config, &[]);
+    wait_until("the live sink has everything", PATIENCE, || received(&live) == 1000);
+    // The endpoint accepts the connection, and never responds.
+    let _connection = stalled.accept().unwrap();
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let log = agent.log();
+    let last = log.lines().last().unwrap();
+    assert!(last.contains("WARN"), "{last}");
+    assert!(last.contains("not everything was delivered (sink dead)"), "{last}");
+    assert!(last.contains("bytes in 1 file; lost: nothing"), "{last}");
+    drop(stalled);
+    let revived = HttpServer::on(port, |_| Reply::status(200));
     let mut agent = Agent::start(folder.path(), &config, &["--until-eof"]);
     assert!(agent.wait(PATIENCE).success(), "{}", agent.log());
     assert_eq!((received(&revived), received(&live)), (1000, 1000));
