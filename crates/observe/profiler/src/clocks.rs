@@ -8,6 +8,7 @@
 
 use crate::kernel::{self, Ring};
 use crate::timer::thread_cpu_clock;
+use rustix::thread::gettid;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -121,8 +122,7 @@ impl Clocks {
     pub fn take(&self, descriptor: usize) -> Option<Due> {
         let entry = self.entries.get(descriptor)?;
         let thread = entry.thread.load(Ordering::Acquire);
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() };
+        let tid = gettid().as_raw_pid();
         if thread == 0 || thread as u32 != tid as u32 {
             return None;
         }
@@ -222,6 +222,7 @@ fn cpu_ns(clock: libc::clockid_t) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Clocks, TaskClock, cpu_ns};
+    use rustix::thread::gettid;
     use std::os::fd::AsRawFd;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -233,8 +234,7 @@ mod tests {
     #[test]
     fn a_sample_represents_all_intervals_since_the_last_one() {
         let clocks = Arc::new(Clocks::new(Duration::from_secs(1)));
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() } as u32;
+        let tid = gettid().as_raw_pid() as u32;
         let clock = match TaskClock::start(&clocks, tid, 7) {
             Ok(clock) => clock,
             Err(error) => return println!("not tested, needs a privilege: {error}"),

@@ -13,6 +13,7 @@ use crate::kernel::FRAMES_MAX;
 use crate::runtime;
 use crate::settings::{ALLOC_BYTES, Event, StartError};
 use crate::stack::{self, StackMemory, Tables};
+use rustix::thread::gettid;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -161,8 +162,7 @@ impl Sampler {
             let memory = tables.stack(here.sp, false);
             stack::walk(tables, &memory, caller, &mut addresses[count..])
         });
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() };
+        let tid = gettid().as_raw_pid();
         self.buffer.push(&Sample {
             // The profile's thread maps the system id to the thread's index.
             thread: tid as u32,
@@ -371,6 +371,7 @@ mod tests {
     use crate::timer::Timer;
     use millstream_testkit_random::{Seed, TestSize};
     use parking_lot::Mutex;
+    use rustix::thread::gettid;
     use std::ffi::c_int;
     use std::hint::black_box;
     use std::mem::MaybeUninit;
@@ -449,8 +450,7 @@ mod tests {
     fn a_timer_samples_the_cpu_time_of_its_thread() {
         let _alone = ALONE.lock();
         let active = active(10);
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() } as u32;
+        let tid = gettid().as_raw_pid() as u32;
         let ms = Duration::from_millis(1);
         let timer = Timer::start(Event::Cpu, tid, value(10, 5), ms, ms).unwrap();
         let (begun, mut weight) = (Instant::now(), 0);

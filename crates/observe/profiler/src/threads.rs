@@ -168,12 +168,12 @@ fn blocks_signal(tid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{blocks_signal, running};
+    use rustix::thread::gettid;
     use std::thread;
 
     #[test]
     fn this_thread_runs_and_blocks_no_signal() {
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() } as u32;
+        let tid = gettid().as_raw_pid() as u32;
         assert!(running().unwrap().contains(&tid));
         assert!(!blocks_signal(tid));
     }
@@ -186,7 +186,7 @@ mod tests {
                 let mut set: libc::sigset_t = std::mem::zeroed();
                 libc::sigaddset(&mut set, libc::SIGPROF);
                 libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-                libc::gettid() as u32
+                gettid().as_raw_pid() as u32
             }
         };
         assert!(thread::spawn(move || blocks_signal(block())).join().unwrap());
