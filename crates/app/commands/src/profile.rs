@@ -1,5 +1,6 @@
 //! `millstream profile`: flame graphs of a running agent.
 
+mod debug_files;
 mod kernel;
 mod stacks;
 mod symbols;

@@ -1,5 +1,6 @@
 //! The functions and lines at addresses of an agent.
 
+use super::debug_files::{FunctionNames, debug_file};
 use super::kernel::KernelSymbols;
 use addr2line::Loader;
 use millstream_profiler::{Module, RawProfile, RuntimeMethod, is_kernel};
@@ -28,6 +29,8 @@ struct LoadedModule {
 /// A file with symbols.
 struct Image {
     loader: Loader,
+    /// Names in the file of a package; `None` if the loader knows the names.
+    names: Option<FunctionNames>,
     segments: Vec<FileSegment>,
 }
 
@@ -131,7 +134,12 @@ impl Image {
             let (offset, size) = segment.file_range();
             FileSegment { offset, end: offset + size, address: segment.address() }
         });
-        Some(Image { loader: Loader::new(path).ok()?, segments: segments.collect() })
+        let debug_file = build_id.as_deref().and_then(debug_file);
+        let of_package = debug_file.and_then(|path| Loader::new(path).ok());
+        let names = if of_package.is_some() { None } else { FunctionNames::read(&file) };
+        let segments = segments.collect();
+        let loader = of_package.or_else(|| Loader::new(path).ok())?;
+        Some(Image { loader, names, segments })
     }
 
     fn frames(&self, in_file: u64) -> Option<Vec<Frame>> {
@@ -140,7 +148,7 @@ impl Image {
         let probe = in_file - segment.offset + segment.address;
         let mut frames = self.lines(probe);
         // Line tables contain short names; the symbol contains the path.
-        if let Some(symbol) = self.loader.find_symbol(probe) {
+        if let Some(symbol) = self.symbol(probe) {
             let (name, kind) = function(symbol);
             match frames.first_mut() {
                 Some(outermost) => (outermost.name, outermost.kind) = (name, kind),
@@ -156,6 +164,13 @@ impl Image {
         }
         frames.first_mut()?.is_inlined = false;
         Some(frames)
+    }
+
+    fn symbol(&self, probe: u64) -> Option<&str> {
+        match &self.names {
+            Some(names) => names.find(probe),
+            None => self.loader.find_symbol(probe),
+        }
     }
 
     /// Returns the functions in the line tables from the outermost to the innermost.
