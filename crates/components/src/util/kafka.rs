@@ -126,6 +126,10 @@ fn set_tls(options: &Tls, set: &mut impl FnMut(&str, String)) {
     for (key, path) in files.iter().filter_map(|(key, path)| Some((key, path.as_ref()?))) {
         set(key, path.to_string_lossy().into_owned());
     }
+    if options.ca_file.is_none() && !has_configured_roots() {
+        // The default folder of a statically linked OpenSSL does not exist.
+        set("ssl.ca.location", "probe".into());
+    }
     if let Some(password) = &options.key_password {
         set("ssl.key.password", password.clone());
     }
@@ -135,6 +139,11 @@ fn set_tls(options: &Tls, set: &mut impl FnMut(&str, String)) {
     if !options.verify || !options.verify_hostname {
         set("ssl.endpoint.identification.algorithm", "none".into());
     }
+}
+
+/// Returns whether the environment names the certificates that OpenSSL trusts.
+fn has_configured_roots() -> bool {
+    ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 fn set_sasl(options: &Sasl, set: &mut impl FnMut(&str, String)) {
