@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run redis test soak fuzz counts bench bench-peers check toolchain
+.PHONY: help build run redis test soak fuzz counts dist dist-test bench bench-peers check toolchain
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,12 @@ fuzz: toolchain ## play the fuzz targets under libFuzzer for one more minute eac
 
 counts: toolchain ## count the instructions of the data path, and compare them with the recorded counts
 	scripts/counts
+
+dist: toolchain ## build the packages of a release into dist
+	scripts/dist
+
+dist-test: ## install the packages of dist into bare folders of Debian, kill, upgrade and remove the agent there
+	scripts/dist-test
 
 bench: build ## measure the program beside the limits of this host
 	cargo run --release -p millstream-bench -- short

@@ -192,6 +192,7 @@ const OTHER_PAGES: &[&str] = &[
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "RELEASING.md",
+    "SECURITY.md",
     "bench/jfr-experiment.md",
 ];
 
