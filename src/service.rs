@@ -97,7 +97,9 @@ impl ServiceManager {
     /// Notifies the watchdog for as long as the network runtime runs, if the unit sets
     /// `WatchdogSec`.
     fn keep_alive(&self) {
-        let Some(period) = sd_notify::watchdog_enabled() else { return };
+        // A period of 0 means that the unit has no watchdog.
+        let period = sd_notify::watchdog_enabled().filter(|period| !period.is_zero());
+        let Some(period) = period else { return };
         let mut beats = tokio::time::interval((period / BEATS_PER_PERIOD).max(BEAT_MIN));
         let manager = self.clone();
         tokio::spawn(async move {

@@ -75,7 +75,7 @@ fn function<'d>(symbol: &impl ObjectSymbol<'d>) -> Option<Function> {
         return None;
     }
     let (address, name) = (symbol.address(), symbol.name().ok()?.to_owned());
-    Some(Function { address, end: address + symbol.size(), name })
+    Some(Function { address, end: address.saturating_add(symbol.size()), name })
 }
 
 #[cfg(test)]
