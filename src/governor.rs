@@ -26,6 +26,9 @@ const TRIM_PAUSE_HIGH: Duration = Duration::from_secs(10);
 /// insignificant.
 const LITTLE_PART: u64 = 50;
 
+/// Time after a start or reload in which sources and sinks open their files and connections.
+const SETTLING_TIME: Duration = Duration::from_secs(5);
+
 /// The memory of the agent, which is read several times a second.
 static OWN: LazyLock<io::Result<ResidentMemory>> = LazyLock::new(ResidentMemory::open);
 
@@ -43,6 +46,15 @@ pub fn memory_host() -> MemoryHost {
         promised_bytes: Arc::new(promised_bytes),
         on_look: Arc::new(move |look| act(look, &mut trims.lock())),
     }
+}
+
+/// Releases the pages of the program that only a start or reload uses, once components have settled.
+/// Must be called within the network runtime.
+pub fn release_unused_pages() {
+    tokio::spawn(async {
+        tokio::time::sleep(SETTLING_TIME).await;
+        millstream_allocator::unmap_program();
+    });
 }
 
 /// Returns the resident memory, in bytes, of the agent and the JVMs in separate processes. Memory

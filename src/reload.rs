@@ -1,5 +1,6 @@
 //! Reload: rereads the configuration while the agent runs, on SIGHUP or when its files change.
 
+use crate::governor;
 use crate::notices;
 use crate::service::{Configuration, ServiceManager};
 use crate::wiring::{self, LOADER};
@@ -207,6 +208,7 @@ impl Reloader {
         self.services.taps.pause();
         let reloaded =
             running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
+        governor::release_unused_pages();
         self.services.taps.resume(if reloaded.is_ok() { next } else { &self.config });
         reloaded.map_err(|error| refused(error.to_string()))?;
         logging::set_level(logging::level(next.globals.log.level));

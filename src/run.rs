@@ -1,6 +1,7 @@
 //! `millstream run`: starts the agent, waits for a signal or the end of the input, and stops the
 //! agent.
 
+use crate::governor;
 use crate::notices::{announce_proxies, report_refused, warn_of_unowned};
 use crate::progress::{AboveBlock, Progress};
 use crate::recorder::Recording;
@@ -150,6 +151,7 @@ async fn serve(
         .start(&tokio::runtime::Handle::current());
     drop(operators);
     console.show(&running, &config);
+    governor::release_unused_pages();
     warn_of_unowned(&config);
     let progress = console.progress(&running, options)?;
     let manager = ServiceManager::connect();
