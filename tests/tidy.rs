@@ -2,6 +2,7 @@
 //! component's folder.
 
 mod circles;
+mod dependencies;
 mod io;
 mod layers;
 mod random;
