@@ -7,6 +7,7 @@ mod io;
 mod layers;
 mod random;
 mod rust;
+mod size;
 
 use millstream_components::registry::rows;
 use rust::{Function, functions, production, test_modules};
