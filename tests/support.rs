@@ -35,6 +35,12 @@ pub fn write_config(folder: &Path, config: &str) -> PathBuf {
     path
 }
 
+/// Opens the log of the agents in a folder.
+fn log_file(folder: &Path) -> File {
+    let mut options = File::options();
+    options.create(true).append(true).open(folder.join("agent.log")).expect("a log file")
+}
+
 /// A running agent, killed on drop.
 pub struct Agent {
     child: Child,
@@ -55,21 +61,16 @@ impl Agent {
         adjust: impl FnOnce(&mut Command),
     ) -> Agent {
         let path = write_config(folder, config);
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(folder.join("agent.log"))
-            .expect("a log file");
         let mut command = Command::new(millstream());
-        command
-            .arg("run")
-            .arg("-c")
-            .arg(&path)
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
+        command.arg("run").arg("-c").arg(&path).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file(folder));
         adjust(&mut command);
+        Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
+    }
+
+    /// Starts an agent by a command that contains the program and its arguments.
+    pub fn launch(folder: &Path, mut command: Command) -> Agent {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file(folder));
         Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
     }
 

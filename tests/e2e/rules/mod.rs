@@ -82,7 +82,7 @@ impl Line {
 }
 
 /// Ends the writer on drop, even if the test fails.
-struct Stop<'a>(&'a AtomicBool);
+pub struct Stop<'a>(pub &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -156,7 +156,7 @@ fn unix_s() -> i64 {
 }
 
 /// Returns a time in seconds since 1970 as ISO 8601.
-fn iso8601(unix_s: i64) -> String {
+pub fn iso8601(unix_s: i64) -> String {
     // Days since 0000-03-01; a leap day is the last day of a year that begins in March.
     let days = unix_s.div_euclid(86_400) + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
