@@ -126,12 +126,14 @@ const SMALL_LINES: usize = 50;
 pub struct SmallLogs {
     folder: PathBuf,
     count: usize,
+    /// Number of logs that were deleted while they had a link.
+    pub deleted: usize,
 }
 
 impl SmallLogs {
     /// Takes the folder with the folder `temp`.
     pub fn new(folder: &Path) -> SmallLogs {
-        SmallLogs { folder: folder.join("temp"), count: 0 }
+        SmallLogs { folder: folder.join("temp"), count: 0, deleted: 0 }
     }
 
     fn line(log: usize, number: usize) -> String {
@@ -154,6 +156,7 @@ impl SmallLogs {
             let rotated = self.path(log, ".1");
             if fs::metadata(&rotated).is_ok_and(|metadata| metadata.nlink() > 1) {
                 fs::remove_file(rotated).unwrap();
+                self.deleted += 1;
             }
         }
     }

@@ -1,8 +1,10 @@
-//! Tests data directories of earlier programs, which are in `tests/fixtures/upgrade`.
+//! Tests data directories of earlier programs, which are in `tests/fixtures/upgrade`, and of an
+//! earlier program that runs in turn with this build.
 
 mod folders;
 mod input;
 mod load;
+mod rollback;
 mod world;
 
 use crate::support::folder;
