@@ -224,6 +224,27 @@ fn the_schema_describes_every_component() {
     }
 }
 
+/// A pipe returns its content only once, but the configuration is read for its secrets first.
+#[test]
+fn a_configuration_is_read_from_a_pipe() {
+    let config = IDLE.replace("DIR", "/tmp");
+    let output = run(&["validate", "-c", "/dev/stdin"], config.as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = run(&["validate", "-c", "/dev/stdin"], config.replace("file", "fil").as_bytes());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("/dev/stdin:2:") && text.contains("`file`"), "{text}");
+    let dir = folder();
+    let pipe = dir.path().join("c.yaml");
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(&pipe, &config).unwrap());
+        let output = run(&["validate", "-c", pipe.to_str().unwrap()], b"");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    });
+}
+
 #[test]
 fn the_version_names_the_libraries() {
     let output = run(&["version"], b"");

@@ -1,5 +1,7 @@
 //! Finds and reads the configuration files.
 
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -113,18 +115,41 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(files)
 }
 
+/// Contents of pipes, by device and inode number. A program reads its configuration several times,
+/// for the secrets and for each check, but a pipe returns its content only once.
+static PIPES: Mutex<BTreeMap<(u64, u64), Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// Returns the content of a file, or its first bytes if the file is too large.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let stat = fs::metadata(path)?;
+    if stat.is_file() {
+        return start_of(path);
+    }
+    let mut pipes = PIPES.lock();
+    // A named pipe without a writer would block when it is opened again.
+    if let Some(content) = pipes.get(&(stat.dev(), stat.ino())) {
+        return Ok(content.clone());
+    }
+    let content = start_of(path)?;
+    pipes.insert((stat.dev(), stat.ino()), content.clone());
+    Ok(content)
+}
+
+fn start_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads a file.
 pub fn read(path: &Path) -> Result<Source, Fault> {
     let name: Arc<str> = path.display().to_string().into();
-    let mut bytes = Vec::new();
-    let content =
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-    if let Err(error) = content {
-        return Err(Fault::anywhere(
+    let bytes = content(path).map_err(|error| {
+        Fault::anywhere(
             format!("cannot read {name}: {error}"),
             "check the path and its permissions",
-        ));
-    }
+        )
+    })?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Fault::anywhere(
             format!("{name} is larger than 4MiB"),
