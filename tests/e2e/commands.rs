@@ -290,6 +290,9 @@ fn shells_complete_commands_and_options() {
         let text = String::from_utf8(run(&["completions", shell], b"").stdout).unwrap();
         assert!(text.contains(expected), "{text}");
         assert!(text.contains("until-eof") && text.contains("validate"), "{text}");
+        assert!(text.contains("version") && text.contains("help"), "{text}");
+        // The agent starts the hidden command itself.
+        assert!(!text.contains("jvm-process") && !text.contains("jvm__process"), "{text}");
     }
     let output = run(&["completions", "tcsh"], b"");
     assert_eq!(output.status.code(), Some(2));

@@ -58,10 +58,20 @@ pub fn man(command: Command, args: &ManArgs) -> u8 {
 }
 
 /// Prints the completions of a command line for a shell. Returns the exit status.
-pub fn completions(mut command: Command, args: &CompletionsArgs) -> u8 {
+pub fn completions(command: Command, args: &CompletionsArgs) -> u8 {
+    let mut command = without_hidden(&command);
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, PROGRAM, &mut script);
     print(&String::from_utf8_lossy(&script), DONE)
+}
+
+/// Returns the command line without hidden commands, because `clap_complete` lists them.
+fn without_hidden(command: &Command) -> Command {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new(PROGRAM)
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().cloned())
+        .subcommands(shown.cloned())
 }
 
 /// Prints the version of the program, the commit and the versions of the libraries that a bug
