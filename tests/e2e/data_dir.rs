@@ -116,3 +116,55 @@ fn other_users_read_nothing_in_data_dir() {
     assert_private(&data_dir);
     agent.kill();
 }
+
+/// User id of an agent that is not root.
+const NOBODY: u32 = 65_534;
+
+/// Starts the agent as another user; `None` if that user may not run the program.
+fn start_as_nobody(folder: &Path) -> Option<Agent> {
+    let start = || {
+        Agent::spawn(folder, CONFIG, &[], |command: &mut Command| {
+            command.uid(NOBODY).gid(NOBODY);
+        })
+    };
+    std::panic::catch_unwind(start).ok()
+}
+
+/// Gives a file to another user.
+fn give(path: &Path, user: u32) {
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+}
+
+/// An administrator who once runs the agent as root leaves files that the agent cannot use later.
+/// The agent must not start without its state.
+#[test]
+fn a_file_of_another_user_is_named_with_its_owner() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can start an agent as somebody else");
+    }
+    let dir = folder();
+    let data_dir = dir.path().join("data");
+    run(dir.path());
+    let _ = fs::remove_file(data_dir.join(SOCKET));
+    let all = walk(&data_dir);
+    let is_needed = |path: &&PathBuf| !path.starts_with(data_dir.join("recorder"));
+    [dir.path().to_path_buf(), data_dir.clone()].iter().for_each(|path| give(path, NOBODY));
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let log = dir.path().join("agent.log");
+    for path in all.iter().filter(is_needed) {
+        all.iter().for_each(|path| give(path, NOBODY));
+        give(path, 0);
+        fs::write(&log, "").unwrap();
+        let Some(mut agent) = start_as_nobody(dir.path()) else {
+            return eprintln!("skipped: another user may not run the program where it is");
+        };
+        assert_eq!(agent.wait(PATIENCE).code(), Some(1), "{}", agent.log());
+        let expected = format!("may not use {}, which belongs to user 0; run", path.display());
+        agent.assert_logs(&expected);
+        agent.assert_logs(&format!("`chown -R {NOBODY}: {}`", data_dir.display()));
+    }
+    all.iter().for_each(|path| give(path, NOBODY));
+    let mut agent = start_as_nobody(dir.path()).unwrap();
+    wait_until("the answer", PATIENCE, || agent.get("/ready").is_some());
+    agent.kill();
+}

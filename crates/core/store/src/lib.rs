@@ -37,6 +37,7 @@ mod modes;
 
 pub use disk_buffer::DiskBufferRecord;
 pub use health::StoreHealth;
+pub use modes::ForeignFile;
 
 use copy::Copy;
 use database::{CHECKPOINTS, LANES, ORIGINS, Opened, SOURCES};
@@ -79,6 +80,13 @@ pub enum StoreError {
         "data_dir {0} has format {1}, but this release reads only format {FORMAT}; use the release that wrote it, or another data_dir"
     )]
     Format(PathBuf, String),
+    /// The agent may not use a file in the folder, because the file belongs to another user.
+    #[error(
+        "data_dir {data_dir}: the agent runs as user {user} and may not use {path}, which belongs \
+         to user {owner}; run `chown -R {user}: {data_dir}` as root, or run the agent as user {owner}",
+        data_dir = .0.display(), path = .1.path.display(), owner = .1.owner, user = .1.user
+    )]
+    Owner(PathBuf, ForeignFile),
     /// The folder cannot be used at all.
     #[error("data_dir {0}: {1}; set data_dir to a folder that this user may write to")]
     Io(PathBuf, io::Error),
@@ -99,6 +107,10 @@ impl StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 StoreError::Full(data_dir.to_path_buf(), error)
             }
+            io::ErrorKind::PermissionDenied => match modes::foreign_file(data_dir) {
+                Some(file) => StoreError::Owner(data_dir.to_path_buf(), file),
+                None => StoreError::Io(data_dir.to_path_buf(), error),
+            },
             _ => StoreError::Io(data_dir.to_path_buf(), error),
         }
     }
@@ -200,6 +212,9 @@ impl Store {
     fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {
         let failed = |error| StoreError::io(data_dir, error);
         let lock = take_lock(data_dir)?;
+        if let Some(file) = modes::foreign_file(data_dir) {
+            return Err(StoreError::Owner(data_dir.to_path_buf(), file));
+        }
         modes::correct(data_dir);
         let was_used = check_format(data_dir, &*disk)?;
         let opened = Opened::open(&*disk, was_used).and_then(|database| {

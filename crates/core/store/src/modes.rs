@@ -1,11 +1,12 @@
 //! Modes of the files that the agent keeps in `data_dir`. The files contain parts of log lines, so
 //! other users cannot read them, regardless of the umask.
 
-use rustix::fs::{Mode, OFlags};
-use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions, Permissions};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
+use rustix::io::Errno;
+use std::fs::{self, DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Mode of files.
 const FILE: u32 = 0o600;
@@ -28,6 +29,12 @@ const NAMES: [&str; 8] =
 
 /// Folder with hard links to the user's files.
 const HELD: &str = "held";
+
+/// Folders that may contain files of other users, or that the agent can do without.
+const OPTIONAL: [&str; 2] = [HELD, "recorder"];
+
+/// File with the token of the API, which the agent only reads if it exists.
+const TOKEN: &str = "token";
 
 /// Returns options for a file in `data_dir`.
 pub fn options() -> OpenOptions {
@@ -68,6 +75,54 @@ pub fn correct(data_dir: &Path) {
             path.display()
         );
     }
+}
+
+/// A file or folder in `data_dir` that belongs to another user and that the agent may not use.
+#[derive(Debug)]
+pub struct ForeignFile {
+    /// The path.
+    pub path: PathBuf,
+    /// User id of the owner.
+    pub owner: u32,
+    /// User id of the agent.
+    pub user: u32,
+}
+
+/// Returns the first file in `data_dir`, by name, that belongs to another user and that the agent
+/// needs but may not use. The usual cause is a start of the agent as that user.
+///
+/// The components treat some unreadable files as damaged, and would continue without their data.
+pub fn foreign_file(data_dir: &Path) -> Option<ForeignFile> {
+    let user = rustix::process::geteuid().as_raw();
+    let is_needed = |entry: &DirEntry| {
+        let name = entry.file_name();
+        name == TOKEN || is_own(entry) && !OPTIONAL.iter().any(|optional| name == *optional)
+    };
+    sorted(entries(data_dir).filter(is_needed)).iter().find_map(|path| foreign_in(path, user))
+}
+
+fn foreign_in(path: &Path, user: u32) -> Option<ForeignFile> {
+    let metadata = fs::symlink_metadata(path).ok().filter(|metadata| !metadata.is_symlink())?;
+    if metadata.uid() != user && is_refused(path, &metadata) {
+        return Some(ForeignFile { path: path.to_path_buf(), owner: metadata.uid(), user });
+    }
+    sorted(entries(path)).iter().find_map(|path| foreign_in(path, user))
+}
+
+/// Returns whether the agent lacks a permission that it needs.
+fn is_refused(path: &Path, metadata: &Metadata) -> bool {
+    let needed = match path.file_name() {
+        Some(name) if name == TOKEN => Access::READ_OK,
+        _ if metadata.is_dir() => Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
+        _ => Access::READ_OK | Access::WRITE_OK,
+    };
+    accessat(CWD, path, needed, AtFlags::EACCESS) == Err(Errno::ACCESS)
+}
+
+fn sorted(entries: impl Iterator<Item = DirEntry>) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
