@@ -3,6 +3,7 @@
 use crate::record::{self, Subject};
 use crate::recorder;
 use crate::schema::EventKind;
+use rustix::fs::copy_file_range;
 use rustix::io::{Errno, pread, pwrite};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -82,6 +83,26 @@ impl RecordedFile {
             }
         }
         Ok(())
+    }
+
+    /// Copies at most `len` bytes at `offset` from another file to the same offset, with one system
+    /// call. The files share the bytes on disk if the file system supports that. The call is
+    /// recorded as a read of `from` and a write of this file. Returns 0 at the end of `from`.
+    ///
+    /// # Errors
+    /// Returns the system's error. Some pairs of file systems do not support the call.
+    pub fn copy_at(&self, from: &RecordedFile, offset: u64, len: usize) -> Result<usize, Errno> {
+        let read = recorder::start(EventKind::FileRead);
+        let write = recorder::start(EventKind::FileWrite);
+        let mut from_offset = offset;
+        let mut to_offset = offset;
+        let source = Some(&mut from_offset);
+        let bytes = copy_file_range(&from.file, source, &self.file, Some(&mut to_offset), len)?;
+        record::file_read(read, &from.subject, bytes, bytes == 0);
+        if bytes > 0 {
+            record::file_write(write, &self.subject, bytes);
+        }
+        Ok(bytes)
     }
 
     /// Appends to a file that was opened for appending, with one system call. Returns the number of
