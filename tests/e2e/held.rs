@@ -1,5 +1,6 @@
 //! Tests files that are rotated and deleted while a sink is behind, with the real binary.
 
+use crate::e2e::full::SmallDisk;
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use rustix::process::Signal;
@@ -27,6 +28,8 @@ const LINES_PER_FILE: usize = 5000;
 #[derive(Clone, Default)]
 struct Endpoint {
     open: Arc<AtomicBool>,
+    /// Whether it responds without a pause.
+    is_fast: bool,
     taken: Arc<Mutex<BTreeMap<usize, Vec<String>>>>,
 }
 
@@ -43,12 +46,16 @@ impl Endpoint {
         let mut taken = self.taken.lock().unwrap();
         for line in seen.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let event: Value = serde_json::from_slice(line).unwrap();
-            let number = event["message"].as_str().unwrap()[5..11].parse().unwrap();
+            let message = event["message"].as_str().unwrap();
+            let number = message[5..11].parse().unwrap();
+            assert_eq!(message, text(number), "a line is torn");
             taken.entry(number).or_default().push(event["meta"]["id"].as_str().unwrap().to_owned());
         }
         drop(taken);
         // The pause is long enough that most lines are undelivered when the agent stops.
-        std::thread::sleep(Duration::from_millis(50));
+        if !self.is_fast {
+            std::thread::sleep(Duration::from_millis(50));
+        }
         Reply::status(200)
     }
 
@@ -71,6 +78,11 @@ impl Endpoint {
     }
 }
 
+/// Returns the text of a numbered line.
+fn text(number: usize) -> String {
+    format!("line {number:06} {}", "x".repeat(number % 50))
+}
+
 /// A writer of numbered lines that rotates its log by renaming.
 struct Writer {
     folder: PathBuf,
@@ -89,9 +101,8 @@ impl Writer {
     }
 
     fn write(&mut self, lines: usize) {
-        let text: String = (self.written..self.written + lines)
-            .map(|number| format!("line {number:06} {}\n", "x".repeat(number % 50)))
-            .collect();
+        let text: String =
+            (self.written..self.written + lines).map(|number| text(number) + "\n").collect();
         let mut file = File::options().create(true).append(true).open(self.path(0)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
         self.written += lines;
@@ -220,6 +231,106 @@ fn if_files_cannot_be_linked_a_stop_copies_undelivered_data() {
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert!(farewell(&agent).contains("in 9 files; lost: nothing"), "{}", agent.log());
     deliver_all(dir.path(), &config, &endpoint, writer.written);
+}
+
+/// Returns the names of the copies with a valid part.
+fn copies(held: &Path) -> Vec<String> {
+    let entries = fs::read_dir(held).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| !name.ends_with(".tmp")).collect()
+}
+
+/// The agent is killed twice: after it has copied the deleted files, and during the delivery.
+#[test]
+fn files_that_cannot_be_linked_survive_kill_once_they_are_copied() {
+    let (dir, logs) = (folder(), other_file_system());
+    let endpoint = Endpoint::default();
+    let server = endpoint.serve();
+    let mut writer = Writer::new(logs.path());
+    let config = config(logs.path(), &server.uri("/in"), "{}");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let held_dir = dir.path().join("data/held/app");
+    flood(&agent, &mut writer, None);
+    wait_until("deleted files are copied", PATIENCE, || {
+        copies(&held_dir).len() == ROTATIONS - 1 - KEPT
+    });
+    wait_until("the size of the copies is shown", PATIENCE, || {
+        agent.metric("millstream_held_copied_bytes").is_some_and(|bytes| bytes > 0.0)
+    });
+    let told = || agent.log().matches("undelivered bytes of the deleted file").count();
+    wait_until("each copy is logged", PATIENCE, || told() == ROTATIONS - 1 - KEPT);
+    agent.send(Signal::KILL);
+    agent.wait(PATIENCE);
+    endpoint.open.store(true, Relaxed);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("some lines have arrived", PATIENCE, || endpoint.lines_taken() > LINES_PER_FILE);
+    agent.send(Signal::KILL);
+    agent.wait(PATIENCE);
+    deliver_all(dir.path(), &config, &endpoint, writer.written);
+    assert_eq!(count(&held_dir), 0, "copies are removed when they are settled");
+}
+
+/// Lines in a file that is killed while it is copied arrive whole, in order and with one id, up to
+/// the point that the copy had reached.
+#[test]
+fn a_kill_in_the_middle_of_a_copy_tears_no_line() {
+    const LINES: usize = 900_000;
+    let (dir, logs) = (folder(), other_file_system());
+    let endpoint = Endpoint { is_fast: true, ..Endpoint::default() };
+    let server = endpoint.serve();
+    let mut writer = Writer::new(logs.path());
+    let config = config(logs.path(), &server.uri("/in"), "{}");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let held_dir = dir.path().join("data/held/app");
+    writer.write(LINES);
+    wait_until("the file is seen", PATIENCE, || {
+        agent.metric("millstream_source_files").is_some_and(|files| files > 0.0)
+    });
+    fs::remove_file(writer.path(0)).unwrap();
+    wait_until("the copy begins", PATIENCE, || count(&held_dir) > 0);
+    agent.send(Signal::KILL);
+    agent.wait(PATIENCE);
+    writer.write(1);
+    endpoint.open.store(true, Relaxed);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the next file has arrived", PATIENCE, || {
+        endpoint.taken.lock().unwrap().contains_key(&LINES)
+    });
+    let waits = || {
+        let lag = agent.metric("millstream_source_lag_bytes{");
+        lag.is_none_or(|lag| lag > 0.0) || count(&held_dir) > 0
+    };
+    wait_until("the copied part has arrived", PATIENCE, || !waits());
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let mut taken = endpoint.taken.lock().unwrap().clone();
+    taken.remove(&LINES);
+    assert!(taken.keys().copied().eq(0..taken.len()), "{} lines", taken.len());
+    assert!(taken.values().all(|ids| ids.iter().all(|id| *id == ids[0])));
+    println!("{} of {LINES} lines were copied", taken.len());
+}
+
+/// A deleted file is held by its descriptor if `data_dir` has no space for a copy.
+#[test]
+fn without_space_for_a_copy_the_log_says_so_and_the_data_is_delivered() {
+    let (dir, logs) = (folder(), other_file_system());
+    let Some(_disk) = SmallDisk::mount(dir.path().join("data")) else { return };
+    let endpoint = Endpoint::default();
+    let server = endpoint.serve();
+    let mut writer = Writer::new(logs.path());
+    let config = config(logs.path(), &server.uri("/in"), "{ max: 100MiB }");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    writer.write(20 * LINES_PER_FILE);
+    wait_until("the file is seen", PATIENCE, || {
+        agent.metric("millstream_source_files").is_some_and(|files| files > 0.0)
+    });
+    fs::remove_file(writer.path(0)).unwrap();
+    let told = "cannot copy the undelivered part of the deleted file";
+    wait_until("the log tells it", PATIENCE, || agent.log().contains(told));
+    endpoint.open.store(true, Relaxed);
+    wait_until("every line has arrived", PATIENCE, || endpoint.lines_taken() >= writer.written);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert_eq!(agent.log().matches(told).count(), 1, "{}", agent.log());
+    endpoint.assert_once_by_id(writer.written);
 }
 
 #[test]

@@ -119,7 +119,7 @@ const TOTALS: [Total; 4] = [
 /// A gauge of a source: name, help and accessor, which returns `None` for an unknown value.
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
-const OF_SOURCE: [OfSource; 8] = [
+const OF_SOURCE: [OfSource; 9] = [
     (
         "millstream_source_files",
         "Files being read, open or closed because of the limit.",
@@ -142,6 +142,11 @@ const OF_SOURCE: [OfSource; 8] = [
     ("millstream_held_bytes", "Disk space of held files in bytes.", |source| {
         Some(source.counters.held?.bytes as f64)
     }),
+    (
+        "millstream_held_copied_bytes",
+        "Disk space of the copies of held files in bytes.",
+        |source| Some(source.counters.held?.copied_bytes as f64),
+    ),
     ("millstream_held_bytes_max", "Limit of the disk space of held files in bytes.", |source| {
         Some(source.counters.held?.bytes_max as f64)
     }),

@@ -64,8 +64,7 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
         "truncations": 0, "long_lines": 0,
     });
     assert_eq!(all["files"][0], first);
-    let held =
-        serde_json::json!([{"source": "app", "files": 2, "bytes": 8192, "bytes_max": 1 << 20}]);
+    let held = serde_json::json!([{"source": "app", "files": 2, "bytes": 8192, "copied_bytes": 4096, "bytes_max": 1 << 20}]);
     assert_eq!(all["held"], held);
     let error = serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
     assert_eq!(all["unreadable"], error);

@@ -168,7 +168,7 @@ fn sections() -> Sections {
 fn engine() -> Snapshot {
     let counters = CountersSnapshot {
         dropped_bytes: BTreeMap::from([("held_max", 4096)]),
-        held: Some(HeldFiles { files: 2, bytes: 8192, bytes_max: 1 << 20 }),
+        held: Some(HeldFiles { files: 2, bytes: 8192, copied_bytes: 4096, bytes_max: 1 << 20 }),
         received_events: 1_000,
         received_bytes: 178_000,
         sent_events: 990,

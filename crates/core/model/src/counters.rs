@@ -56,6 +56,8 @@ pub struct HeldFiles {
     pub files: u64,
     /// Size of the files on disk, in bytes.
     pub bytes: u64,
+    /// Size on disk, in bytes, of the copies of files that are also held open.
+    pub copied_bytes: u64,
     /// Limit on the size on disk, in bytes.
     pub bytes_max: u64,
 }

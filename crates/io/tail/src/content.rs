@@ -118,9 +118,9 @@ impl Content {
         self.file.file()
     }
 
-    /// Reads raw bytes of the underlying file at `offset`, without decompression.
-    pub fn read_file_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        Ok(self.file.read_at(buffer, offset)?)
+    /// Returns the underlying file, for another thread.
+    pub fn shared_file(&self) -> &Arc<RecordedFile> {
+        &self.file
     }
 
     /// Returns another handle to the same file, with a separate decompressor.

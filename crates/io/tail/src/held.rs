@@ -3,18 +3,22 @@
 //! | name | content |
 //! |---|---|
 //! | `ID` | a hard link to the file whose `file_id` is `ID`, 16 hexadecimal digits |
-//! | `ID-OFFSET` | a sparse copy of that file from `OFFSET` (decimal) to its end |
-//! | `ID-OFFSET.tmp` | an incomplete copy; removed after a restart |
+//! | `ID-FROM-TO` | a sparse copy of that file from offset `FROM` to offset `TO` (decimal); later bytes are not valid |
+//! | `ID-FROM` | a copy by an earlier version, valid to its end |
+//! | `ID.tmp` | a copy without a valid part; removed after a restart |
 //!
-//! Bytes in a sparse copy keep their offsets. The bytes before `OFFSET` are a hole, except the head
+//! Bytes in a sparse copy keep their offsets. The bytes before `FROM` are a hole, except the head
 //! and the fingerprinted bytes that identify the file.
 //!
-//! A compressed file is copied as a whole, from offset 0. A link shares the inode, so it includes
-//! bytes appended later. A link is durable once [`HeldFolder::sync`] has returned, and a copy once
-//! [`HeldFolder::copy`] has returned.
+//! A copy is renamed whenever more of it is synced, so it never contains bytes that the file does
+//! not have, even after a power loss. A compressed file is copied as a whole, from offset 0. A link
+//! shares the inode, so it includes bytes appended later. A link or a name is durable once
+//! [`HeldFolder::sync`] has returned.
+
+pub mod copy;
 
 use super::content::Content;
-use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
+use copy::{CopySource, HeldCopy};
 use millstream_model::OriginId;
 use millstream_recorder::file::RecordedFile;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, statvfs, unlinkat};
@@ -27,16 +31,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes per copy step; the deadline is checked between steps.
-const COPY_BYTES: usize = 1024 * 1024;
-
 /// Upper bound in bytes on the default limit for held files.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// The default limit is at most 1/20 (5%) of the file system.
 const DISK_SHARE: u64 = 20;
 
-/// Extension of an incomplete copy.
+/// Extension of a copy without a valid part.
 const UNFINISHED: &str = ".tmp";
 
 /// One source's held files.
@@ -56,25 +57,54 @@ pub struct HeldFolder {
 pub struct HeldFile {
     /// The file's `file_id`.
     pub id: OriginId,
-    /// First offset in a copy; `None` for a link.
-    pub copied_from: Option<u64>,
+    /// The part of the file that a copy contains; `None` for a link.
+    pub part: Option<CopiedPart>,
+}
+
+/// The part of a file that a copy contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CopiedPart {
+    /// First offset.
+    pub from: u64,
+    /// End offset; `None` if the copy is valid to its end.
+    pub to: Option<u64>,
 }
 
 impl HeldFile {
+    /// Describes a link.
+    pub fn link(id: OriginId) -> HeldFile {
+        HeldFile { id, part: None }
+    }
+
+    /// Returns the end offset of a copy's valid part; `None` for a link.
+    pub fn copied_to(&self) -> Option<u64> {
+        self.part.and_then(|part| part.to)
+    }
+
     fn name(&self) -> String {
         let id = self.id;
-        self.copied_from.map_or_else(|| id.to_string(), |from| format!("{id}-{from}"))
+        match self.part {
+            None => id.to_string(),
+            Some(CopiedPart { from, to: None }) => format!("{id}-{from}"),
+            Some(CopiedPart { from, to: Some(to) }) => format!("{id}-{from}-{to}"),
+        }
     }
 
     fn parse(name: &str) -> Option<HeldFile> {
-        let (id, from) = name.split_once('-').map_or((name, None), |(id, from)| (id, Some(from)));
+        let mut fields = name.splitn(3, '-');
+        let id = fields.next()?;
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let copied_from = from.map(str::parse).transpose().ok()?;
+        let from = fields.next().map(str::parse).transpose().ok()?;
+        let to = fields.next().map(str::parse).transpose().ok()?;
         Some(HeldFile {
             id: u64::from_str_radix(id, 16).ok().filter(|_| is_id).map(OriginId)?,
-            copied_from,
+            part: from.map(|from| CopiedPart { from, to }),
         })
     }
+}
+
+fn unfinished_name(id: OriginId) -> String {
+    format!("{id}{UNFINISHED}")
 }
 
 impl HeldFolder {
@@ -131,7 +161,7 @@ impl HeldFolder {
     }
 
     fn try_link(&mut self, id: OriginId, file: &File) -> io::Result<()> {
-        let name = HeldFile { id, copied_from: None }.name();
+        let name = HeldFile::link(id).name();
         let from = format!("/proc/self/fd/{}", file.as_raw_fd());
         let folder = self.folder()?.file();
         match linkat(CWD, &from, folder, &name, AtFlags::SYMLINK_FOLLOW) {
@@ -153,38 +183,64 @@ impl HeldFolder {
         Ok(())
     }
 
+    /// Begins a copy of a file from offset `from`. The copy has no valid part yet.
+    pub fn begin_copy(&mut self, source: CopySource, from: u64) -> io::Result<HeldCopy> {
+        let name = unfinished_name(source.id);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let target = openat(self.folder()?.file(), &name, flags, Mode::RUSR | Mode::WUSR)?;
+        let target = Arc::new(RecordedFile::new(target.into(), &self.path.join(&name)));
+        let id = source.id;
+        let copy = HeldCopy::begin(source, target, from);
+        if copy.is_err() {
+            self.discard_copy(id);
+        }
+        copy
+    }
+
+    /// Renames a copy after more of it was synced. `before` is the copy's previous description;
+    /// `None` if it had no valid part. The name is durable after [`HeldFolder::sync`].
+    pub fn publish(&mut self, before: Option<&HeldFile>, copy: &HeldFile) -> io::Result<()> {
+        let unfinished = || self.path.join(unfinished_name(copy.id));
+        let before = before.map_or_else(unfinished, |before| self.path_of(before));
+        std::fs::rename(before, self.path_of(copy))?;
+        self.folder()?;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Removes a copy without a valid part.
+    pub fn discard_copy(&self, id: OriginId) {
+        _ = std::fs::remove_file(self.path.join(unfinished_name(id)));
+    }
+
     /// Copies a file durably from offset `from` to its end. If the deadline passes or the disk is
-    /// full, the copy is truncated after its last complete line; a compressed file is then not
-    /// copied at all. Returns the end offset of the copy.
+    /// full, the copy ends after its last complete line; a compressed file is then not copied at
+    /// all. Returns the description of the copy.
     pub fn copy(
         &mut self,
         id: OriginId,
         content: &Content,
         from: u64,
         deadline: Instant,
-    ) -> io::Result<u64> {
-        let from = if content.is_compressed() { 0 } else { from };
-        let held = HeldFile { id, copied_from: Some(from) };
-        let unfinished = held.name() + UNFINISHED;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let copy = openat(self.folder()?.file(), &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
-        let copy = Arc::new(RecordedFile::new(copy.into(), &self.path.join(&unfinished)));
-        let copied = copy_rest(content, &copy, from, deadline).and_then(|end| {
-            copy.sync()?;
-            std::fs::rename(self.path.join(&unfinished), self.path_of(&held))?;
-            self.folder()?.sync()?;
-            Ok(end)
-        });
-        if copied.is_err() {
-            _ = std::fs::remove_file(self.path.join(&unfinished));
+    ) -> io::Result<HeldFile> {
+        let mut copy = self.begin_copy(CopySource::new(id, content), from)?;
+        let finished = copy.finish(deadline);
+        let is_whole = finished.is_ok();
+        let published = match (copy.held(is_whole), finished) {
+            (Some(held), _) => self.publish(None, &held).and_then(|()| self.sync()).map(|()| held),
+            (None, Err(error)) => Err(error),
+            (None, Ok(())) => Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        if published.is_err() {
+            self.discard_copy(id);
         }
-        copied
+        published
     }
 
     /// Renames a held file to the id under which it will be read. The rename is durable after
     /// [`HeldFolder::sync`].
     pub fn rename(&mut self, file: &HeldFile, id: OriginId) -> io::Result<HeldFile> {
-        let renamed = HeldFile { id, copied_from: file.copied_from };
+        let renamed = HeldFile { id, part: file.part };
         std::fs::rename(self.path_of(file), self.path_of(&renamed))?;
         self.folder()?;
         self.unsynced = true;
@@ -216,14 +272,22 @@ impl HeldFolder {
                 files.push(file);
             }
         }
-        files.sort_by_key(|file| (file.id, file.copied_from));
+        files.sort_by_key(|file| (file.id, file.part));
         Ok(files)
     }
 
-    /// Opens a held file for reading.
+    /// Opens a held file for reading. Removes the bytes of a copy that are not valid, which a crash
+    /// left behind.
     pub fn open(&self, file: &HeldFile) -> io::Result<File> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.path_of(file))
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits() as i32);
+        let opened = options.open(self.path_of(file))?;
+        let size = fstat(&opened)?.st_size as u64;
+        if let Some(to) = file.copied_to().filter(|to| *to < size) {
+            options.write(true).open(self.path_of(file))?.set_len(to)?;
+        }
+        Ok(opened)
     }
 
     /// Opens the folder, and creates it if it is missing. Only the agent's user has access, because
@@ -257,79 +321,21 @@ fn is_refusal(error: &io::Error) -> bool {
     refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }
 
-/// Copies the head, the fingerprinted bytes and everything after `from` to the same offsets.
-fn copy_rest(
-    content: &Content,
-    to: &Arc<RecordedFile>,
-    from: u64,
-    deadline: Instant,
-) -> io::Result<u64> {
-    let rest = from.saturating_sub(FINGERPRINT_BYTES_MAX);
-    copy_range(content, to, 0, rest.min(HEAD_BYTES_MAX), None)?;
-    match copy_range(content, to, rest, u64::MAX, Some(deadline))? {
-        Copied::Whole(end) => Ok(end),
-        Copied::Part(_, why) if content.is_compressed() => Err(why.into()),
-        Copied::Part(end, why) => {
-            let line_end = Content::of(to.clone())?.last_line_start(end, None)?;
-            to.file().set_len(line_end)?;
-            if line_end > from { Ok(line_end) } else { Err(why.into()) }
-        }
-    }
-}
-
-/// The result of a copy, with its end offset.
-enum Copied {
-    Whole(u64),
-    /// Time or disk space ran out, so the copy ends at this offset.
-    Part(u64, io::ErrorKind),
-}
-
-fn copy_range(
-    source: &Content,
-    to: &RecordedFile,
-    mut at: u64,
-    end: u64,
-    deadline: Option<Instant>,
-) -> io::Result<Copied> {
-    let mut buffer = vec![0; COPY_BYTES];
-    while at < end {
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok(Copied::Part(at, io::ErrorKind::TimedOut));
-        }
-        let len = (end - at).min(COPY_BYTES as u64) as usize;
-        let n = source.read_file_at(&mut buffer[..len], at)?;
-        if n == 0 {
-            break;
-        }
-        match to.write_all_at(&buffer[..n], at) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                return Ok(Copied::Part(at, error.kind()));
-            }
-            written => written?,
-        }
-        at += n as u64;
-    }
-    Ok(Copied::Whole(at))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-    use std::time::Duration;
-
-    fn later() -> Instant {
-        Instant::now() + Duration::from_secs(60)
-    }
 
     #[test]
     fn names_round_trip_and_other_names_are_ignored() {
-        for copied_from in [None, Some(0), Some(7_000_000_000)] {
-            let file = HeldFile { id: OriginId(0xab), copied_from };
+        let parts = [(0, None), (7_000_000_000, None), (5, Some(7_000_000_000))];
+        let parts = parts.map(|(from, to)| Some(CopiedPart { from, to }));
+        for part in parts.into_iter().chain([None]) {
+            let file = HeldFile { id: OriginId(0xab), part };
             assert_eq!(HeldFile::parse(&file.name()), Some(file));
         }
         for other in
-            ["", "ab", "00000000000000ab-", "00000000000000ab-x", "+0000000000000ab", "notes"]
+            ["", "ab", "00000000000000ab-", "00000000000000ab-x", "00000000000000ab-1-2-3", "notes"]
         {
             assert_eq!(HeldFile::parse(other), None, "{other}");
         }
@@ -347,7 +353,7 @@ mod tests {
         held.sync().unwrap();
         fs::remove_file(&path).unwrap();
         let files = HeldFolder::new(held.path().to_path_buf()).list().unwrap();
-        assert_eq!(files, [HeldFile { id: OriginId(7), copied_from: None }]);
+        assert_eq!(files, [HeldFile::link(OriginId(7))]);
         assert_eq!(fs::read_to_string(held.path_of(&files[0])).unwrap(), "1\n");
         held.remove(&files[0]);
         assert!(held.list().unwrap().is_empty());
@@ -364,52 +370,20 @@ mod tests {
         assert!(held.link(OriginId(7), &file).unwrap());
         fs::remove_dir_all(dir.path().join("held")).unwrap();
         assert!(held.link(OriginId(7), &file).unwrap());
-        assert!(held.path_of(&HeldFile { id: OriginId(7), copied_from: None }).exists());
-    }
-
-    #[test]
-    fn a_copy_keeps_head_fingerprint_and_rest_at_their_offsets() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("app.log");
-        let text: Vec<u8> =
-            (0..3_000_000_u32).map(|n| if n % 100 == 99 { b'\n' } else { n as u8 | 32 }).collect();
-        fs::write(&path, &text).unwrap();
-        let mut held = HeldFolder::new(dir.path().join("held/app"));
-        let content = Content::new(File::open(&path).unwrap(), &path).unwrap();
-        let from = 2_000_000;
-        assert_eq!(held.copy(OriginId(7), &content, from, later()).unwrap(), text.len() as u64);
-        let copy =
-            fs::read(held.path_of(&HeldFile { id: OriginId(7), copied_from: Some(from) })).unwrap();
-        let (head, fingerprint) =
-            (HEAD_BYTES_MAX as usize, from as usize - FINGERPRINT_BYTES_MAX as usize);
-        assert_eq!(copy.len(), text.len());
-        assert!(copy[..head] == text[..head] && copy[fingerprint..] == text[fingerprint..]);
-        assert!(copy[head..fingerprint].iter().all(|byte| *byte == 0));
-    }
-
-    #[test]
-    fn a_copy_without_time_fails_and_leaves_no_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("app.log");
-        fs::write(&path, "1\n").unwrap();
-        let mut held = HeldFolder::new(dir.path().join("held/app"));
-        let content = Content::new(File::open(&path).unwrap(), &path).unwrap();
-        let error = held.copy(OriginId(7), &content, 0, Instant::now()).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(held.list().unwrap().is_empty());
+        assert!(held.path_of(&HeldFile::link(OriginId(7))).exists());
     }
 
     #[test]
     fn incomplete_copies_are_removed_after_a_crash() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["00000000000000ab-5.tmp", "00000000000000ab-5", "README"] {
+        let unfinished = ["00000000000000ab-5.tmp", "00000000000000ab.tmp"];
+        for name in unfinished.into_iter().chain(["00000000000000ab-5", "README"]) {
             fs::write(dir.path().join(name), "").unwrap();
         }
         let held = HeldFolder::new(dir.path().to_path_buf());
-        assert_eq!(held.list().unwrap(), [HeldFile { id: OriginId(0xab), copied_from: Some(5) }]);
-        assert!(
-            !dir.path().join("00000000000000ab-5.tmp").exists()
-                && dir.path().join("README").exists()
-        );
+        let part = Some(CopiedPart { from: 5, to: None });
+        assert_eq!(held.list().unwrap(), [HeldFile { id: OriginId(0xab), part }]);
+        assert!(unfinished.iter().all(|name| !dir.path().join(name).exists()));
+        assert!(dir.path().join("README").exists());
     }
 }

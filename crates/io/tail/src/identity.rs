@@ -273,6 +273,16 @@ impl Descriptor {
         Ok(())
     }
 
+    /// Switches to a copy of the file that ends at offset `end`, before the last bytes read.
+    pub fn continue_in_part(&mut self, copy: &mut Content, end: u64) -> io::Result<()> {
+        self.in_copy = true;
+        self.fingerprint = Fingerprint::read(copy, end)?;
+        if end < self.head.bytes {
+            self.head = Head::read(copy, end)?;
+        }
+        Ok(())
+    }
+
     /// Returns whether the file was closed and, judged by its status, has not been written to
     /// since.
     pub fn is_unchanged(&self, stat: &Stat) -> bool {

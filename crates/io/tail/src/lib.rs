@@ -8,7 +8,7 @@
 //! open, content, recorded  the bytes of a file, decompressed; the calls that read and write them
 //! identity, records        which file it is, even after a restart
 //! rotation_names, renames, copy_detection, stability    the effects of a rotation on it
-//! held                     deleted files that are still undelivered
+//! held, copier             deleted files that are still undelivered
 //! file_framer, header, line_filter, range    lines and events, and which of them are kept
 //! tail                     one open file: its cursors, and reading its lines into a block
 //! source                   the schedule of all files
@@ -18,6 +18,7 @@
 
 mod container_metadata;
 mod content;
+mod copier;
 mod copy_detection;
 pub mod discover;
 mod file_framer;

@@ -42,6 +42,14 @@ impl FileRecord {
         checkpoint.map_or(self.descriptor.start, |(_, offset)| *offset)
     }
 
+    /// Raises the checkpoints, and the offset at which reading began, to at least `offset`.
+    pub fn raise(&mut self, offset: u64) {
+        let checkpoints = self.checkpoints.iter_mut().map(|(_, checkpoint)| checkpoint);
+        for position in checkpoints.chain([&mut self.descriptor.start]) {
+            *position = offset.max(*position);
+        }
+    }
+
     /// Returns the highest checkpoint, but at least the offset at which reading of the file began.
     pub fn furthest(&self) -> u64 {
         let highest = self.checkpoints.iter().map(|(_, offset)| *offset).max();

@@ -44,8 +44,8 @@ pub struct TailSettings {
 pub struct HeldSettings {
     /// Whether such a file gets a hard link in `data_dir`.
     pub link: bool,
-    /// Whether shutdown copies to `data_dir` the unsettled remainder of a deleted file that has no
-    /// link.
+    /// Whether the unsettled remainder of a deleted file that has no link is copied to `data_dir`,
+    /// after the deletion and during shutdown.
     pub copy_at_stop: bool,
     /// Whether the remainder of a deleted file is written to the disk buffers of sinks that are not
     /// accepting it.

@@ -1,6 +1,7 @@
 //! Schedules file reads, and fills blocks from them.
 
 mod adoption;
+mod background_copies;
 mod batch;
 mod changed_names;
 mod copy_detection;
@@ -189,6 +190,8 @@ impl Source for FileSource {
         change.apply(&mut self.files, &self.scope.open);
         self.scope.open.sinks = sinks.to_vec();
         if change.has_new() {
+            // A new sink may start before the copies do.
+            self.retention.discard_copies(&mut self.files);
             // A walk loads the finished files, which a new sink may have to read.
             self.history.finished.forget_states();
             self.walks.request();
@@ -770,6 +773,11 @@ fn is_silent(tail: &Tail, now: EngineTime, silence: Duration) -> bool {
 
 #[cfg(test)]
 impl FileSource {
+    /// Waits until no file is being copied. The next poll processes the result.
+    pub(crate) fn settle_copies(&mut self) {
+        self.retention.settle_copies();
+    }
+
     /// Returns the declared memory in bytes.
     pub(crate) fn declared_bytes(&self) -> u64 {
         self.declared.as_ref().map_or(0, Aside::bytes)

@@ -92,8 +92,8 @@ pub struct HeldConfig {
     /// Whether the source keeps a hard link to an undelivered rotated file in `data_dir`, so that
     /// the data survives deletion, shutdown and a crash.
     pub link: bool,
-    /// Whether shutdown copies the undelivered remainder of a deleted file without a hard link to
-    /// `data_dir`.
+    /// Whether the undelivered remainder of a deleted file without a hard link is copied to
+    /// `data_dir`, after the deletion and during shutdown.
     pub copy_at_stop: bool,
     /// Whether the undelivered remainder of a deleted file moves to the disk buffers of the sinks
     /// that are behind, which frees the file's disk space. Enable it if deleted files fill the

@@ -1,4 +1,6 @@
 //! Holds undelivered rotated files while the source runs, and drops the files beyond the limit.
+//!
+//! A file is linked while it still has a name. A file that is deleted without a link is copied.
 
 use super::history::History;
 use super::orphans::Orphan;
@@ -28,7 +30,7 @@ impl Holding<'_> {
         let has_moved = |tail: &&mut Tail| tail.has_moved(now) && tail.held().is_none();
         for tail in self.files.iter_mut().filter(has_moved) {
             tail.clear_moved();
-            if cx.ledger.owed(tail.id()).is_some_and(|owed| is_late(tail, &owed, cx)) {
+            if cx.ledger.owed(tail.id()).is_some_and(|owed| is_late(tail, &owed, cx.ready, cx)) {
                 self.retention.pin(tail, &cx.info.id);
             }
         }
@@ -47,16 +49,17 @@ impl Holding<'_> {
                 if unsettled(tail, &owed) == 0 {
                     settled.push((tail.id(), owed));
                 }
-            } else if is_late(tail, &owed, cx) {
+            } else if is_late(tail, &owed, cx.ready, cx) {
                 self.retention.pin(tail, &cx.info.id);
             }
         }
         self.retention.sync(&cx.info.id);
         for (id, owed) in settled {
-            // A link that is the file's only name stays until the file is closed.
+            // A link or copy that the source reads stays until the file is closed.
+            let is_source = |tail: &Tail| tail.is_deleted() && !self.retention.has_copy(id);
             if !owed.moved
                 && self.scope.open.store.is_committed(id)
-                && let Some(tail) = self.files.get_mut(id).filter(|tail| !tail.is_deleted())
+                && let Some(tail) = self.files.get_mut(id).filter(|tail| !is_source(tail))
             {
                 self.retention.release(tail);
             }
@@ -71,19 +74,57 @@ impl Holding<'_> {
         let mut held = HeldFiles {
             files: deleted.len() as u64,
             bytes: deleted.iter().map(|file| file.bytes).sum(),
+            copied_bytes: 0,
             bytes_max: self.retention.bytes_max(),
         };
-        for file in deleted {
-            if held.bytes <= held.bytes_max {
-                break;
-            }
+        let mut kept = &deleted[..];
+        while let Some((file, newer)) = kept.split_first()
+            && held.bytes > held.bytes_max
+        {
+            kept = newer;
             held.files -= 1;
             held.bytes -= file.bytes;
             self.give_up(file.id, HELD_MAX, cx);
         }
+        let space = held.bytes_max.saturating_sub(held.bytes);
+        held.copied_bytes = self.copy_deleted(kept, space, cx);
         self.retention.forget_delivered(cx.ledger);
         cx.counters.set_held(held);
         self.retention.note_usage(held, cx.now.since_start, &cx.info.id);
+    }
+
+    /// Copies deleted files that have no link and are delivered late, within `space` bytes; returns
+    /// the size of all copies. If there is not enough space, the files that were deleted first have
+    /// no copy.
+    fn copy_deleted(&mut self, deleted: &[DeletedFile], space: u64, cx: &SourceCx<'_>) -> u64 {
+        self.take_copy_reports(cx);
+        let now = cx.now.since_start;
+        let open = &self.scope.open;
+        // Disk buffers take the rest of a file that is to be spooled.
+        let ready = cx.ready | cx.overflow;
+        let mut used = 0;
+        for file in deleted.iter().rev() {
+            let Some(tail) = self.files.get_mut(file.id) else { continue };
+            if self.retention.has_copy(file.id) {
+                let left = space.saturating_sub(used);
+                used += self.retention.follow_copy(tail, left, now, &cx.info.id);
+            } else if tail.held().is_none()
+                && let Some(owed) = cx.ledger.owed(file.id)
+                && is_late(tail, &owed, ready, cx)
+            {
+                let left = space.saturating_sub(used);
+                used += self.retention.begin_copy(tail, &owed, left, now, open);
+            }
+        }
+        used
+    }
+
+    fn take_copy_reports(&mut self, cx: &SourceCx<'_>) {
+        while let Some(report) = self.retention.next_copy_report() {
+            let tail = self.files.get_mut(report.id);
+            self.retention.note_report(report, tail, cx.now.since_start, &cx.info.id);
+        }
+        self.retention.sync(&cx.info.id);
     }
 
     /// Drops a file; counts and logs its unread data.

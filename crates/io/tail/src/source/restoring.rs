@@ -12,7 +12,7 @@ use crate::held::HeldFile;
 use crate::identity::Inode;
 use crate::records::FileRecord;
 use crate::tail::Tail;
-use millstream_model::{OriginId, SourceCx};
+use millstream_model::SourceCx;
 use rustix::fs::{Stat, fstat};
 use std::io;
 use std::path::PathBuf;
@@ -123,9 +123,12 @@ impl Restoring<'_> {
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
         let path = self.retention.path_of(file);
-        let start = file.copied_from.filter(|_| !content.is_compressed()).unwrap_or(0);
-        let mut tail = match self.take_record(file.id, &mut content) {
+        let part = file.part.filter(|_| !content.is_compressed());
+        let start = part.map_or(0, |part| part.from);
+        let mut tail = match self.take_record(file, &mut content)? {
             HeldRecord::Same(mut record) => {
+                // A sink that was added later starts where the copy does.
+                record.raise(start);
                 record.descriptor.device = stat.st_dev;
                 record.descriptor.inode = stat.st_ino;
                 let path = PathBuf::from(&*record.descriptor.path);
@@ -150,14 +153,23 @@ impl Restoring<'_> {
         Ok(tail)
     }
 
-    /// Removes and returns the record of the file with this id, if the content matches.
-    fn take_record(&mut self, id: OriginId, content: &mut Content) -> HeldRecord {
+    /// Removes and returns the record of a held file, if the content matches.
+    fn take_record(&mut self, file: &HeldFile, content: &mut Content) -> io::Result<HeldRecord> {
         let records = &mut self.history.records;
-        let Some(record) = records.get(id) else { return HeldRecord::Unknown };
-        if !record.descriptor.identifies(content, record.furthest()).unwrap_or(false) {
-            return HeldRecord::Other;
+        let Some(record) = records.get(file.id) else { return Ok(HeldRecord::Unknown) };
+        let known = record.furthest().max(record.descriptor.fingerprint.end);
+        let to = file.copied_to().filter(|to| *to < known && !content.is_compressed());
+        // A copy that ends before the fingerprint is identified by its name. The file was checked
+        // before each renaming of the copy.
+        if to.is_none()
+            && !record.descriptor.identifies(content, record.furthest()).unwrap_or(false)
+        {
+            return Ok(HeldRecord::Other);
         }
-        let record = records.remove(id);
-        record.map_or(HeldRecord::Unknown, |record| HeldRecord::Same(Box::new(record)))
+        let Some(mut record) = records.remove(file.id) else { return Ok(HeldRecord::Unknown) };
+        if let Some(to) = to {
+            record.descriptor.continue_in_part(content, to)?;
+        }
+        Ok(HeldRecord::Same(Box::new(record)))
     }
 }

@@ -3,18 +3,23 @@
 //!
 //! A rotated file is *held* until every sink has settled it: by a hard link in `data_dir/held`,
 //! which survives deletion of the file, shutdown, `kill -9` and a power loss. If no link can be
-//! created, the open descriptor holds the file, and shutdown copies its unsettled data.
+//! created, the open descriptor holds the file. Once the file is deleted, its unsettled data is
+//! copied on a thread; shutdown copies the data that has no copy yet.
 //!
 //! Active files are never linked, because logrotate skips files with several links. Files that
 //! sinks are about to settle are not linked either, because `gzip` and logrotate's `delaycompress`
 //! reject files with several links.
 
+use super::background_copies::{BackgroundCopies, CopyRequest, whole_blocks};
+use super::tails::Tails;
+use crate::copier::Report;
 use crate::held::{HeldFile, HeldFolder};
 use crate::settings::HeldSettings;
 use crate::tail::Tail;
-use millstream_model::{EngineTime, HeldFiles, Ledger, OriginId, Owed, Remainder};
+use millstream_model::{EngineTime, HeldFiles, Ledger, OriginId, Owed, Remainder, SourceOpen};
 use rustix::fs::fstat;
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +27,9 @@ use std::time::{Duration, Instant};
 
 /// Minimum time between two warnings about the disk space of deleted files.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Why a deleted file has no copy.
+const BEYOND_LIMIT: &str = "the copy would exceed held.max";
 
 /// Number of seconds over which the growth of held files is averaged.
 const GROWTH_SECONDS: f64 = 10.0;
@@ -32,6 +40,8 @@ pub(super) struct Retention {
     link: bool,
     copy_at_stop: bool,
     bytes_max: u64,
+    /// Copies made while the source runs.
+    background: BackgroundCopies,
     /// Whether the files held before the start have been adopted.
     restored: bool,
     /// End offsets of the copies made during this shutdown, by file id.
@@ -89,6 +99,7 @@ impl Retention {
             copy_at_stop: settings.copy_at_stop,
             bytes_max: settings.bytes_max.unwrap_or_else(|| folder.default_bytes_max()),
             folder,
+            background: BackgroundCopies::default(),
             restored: false,
             copied: HashMap::new(),
             deadline: None,
@@ -115,7 +126,7 @@ impl Retention {
     pub(super) fn pin(&mut self, tail: &mut Tail, source: &str) {
         let Some(content) = tail.open_content().filter(|_| self.link) else { return };
         match self.folder.link(tail.id(), content.file()) {
-            Ok(true) => tail.set_held(HeldFile { id: tail.id(), copied_from: None }),
+            Ok(true) => tail.set_held(HeldFile::link(tail.id())),
             Ok(false) => {}
             Err(error) => self.log_failed(&error, source),
         }
@@ -124,9 +135,12 @@ impl Retention {
     /// Holds a rewritten file with the id of its new content. Under the old id, the file would be
     /// reread after a restart.
     pub(super) fn move_link(&mut self, old: &mut Tail, new: &mut Tail, source: &str) {
-        let Some(link) = old.held().filter(|file| file.copied_from.is_none()).cloned() else {
-            return;
-        };
+        self.background.forget_failure(old.id());
+        if self.background.has(old.id()) {
+            // The old content is gone, and its loss is counted.
+            self.release(old);
+        }
+        let Some(link) = old.held().filter(|file| file.part.is_none()).cloned() else { return };
         match self.folder.rename(&link, new.id()) {
             Ok(renamed) => {
                 old.take_held();
@@ -155,18 +169,176 @@ impl Retention {
     }
 
     /// Detects a link or copy that was removed by something other than the agent.
-    pub(super) fn check(&self, tail: &mut Tail) {
+    pub(super) fn check(&mut self, tail: &mut Tail) {
         if tail.held().is_some_and(|file| !self.folder.path_of(file).exists()) {
             tail.take_held();
+            self.discard_copy(tail.id());
         }
     }
 
     /// Removes the link or copy of a settled file.
     pub(super) fn release(&mut self, tail: &mut Tail) {
         self.copied.remove(&tail.id());
+        self.background.forget_failure(tail.id());
+        self.discard_copy(tail.id());
         if let Some(file) = tail.take_held() {
             self.folder.remove(&file);
         }
+    }
+}
+
+// Copies made while the source runs.
+impl Retention {
+    /// Returns whether a thread has made or is making a copy of the file.
+    pub(super) fn has_copy(&self, id: OriginId) -> bool {
+        self.background.has(id)
+    }
+
+    /// Begins to copy the unsettled remainder of a deleted file, if it fits into `space` bytes;
+    /// returns the size of the copy in bytes.
+    pub(super) fn begin_copy(
+        &mut self,
+        tail: &Tail,
+        owed: &Owed,
+        space: u64,
+        now: EngineTime,
+        open: &SourceOpen,
+    ) -> u64 {
+        if !self.copy_at_stop || self.background.must_wait(tail.id(), now) {
+            return 0;
+        }
+        let size = size_of(tail);
+        let settled = if tail.is_compressed() { 0 } else { owed.settled };
+        let bytes = whole_blocks(size.saturating_sub(settled));
+        if bytes > space {
+            self.warn_not_copied(tail, &BEYOND_LIMIT, now, &open.info.id);
+            return 0;
+        }
+        let request = CopyRequest { tail, size, bytes, now };
+        match self.background.begin(&request, self.folder.path(), open) {
+            Ok(()) => bytes,
+            Err(error) => {
+                self.warn_not_copied(tail, &error, now, &open.info.id);
+                0
+            }
+        }
+    }
+
+    /// Lets a copy follow its file; returns the size of the copy in bytes. Removes the copy if it
+    /// does not fit into `space` bytes.
+    pub(super) fn follow_copy(
+        &mut self,
+        tail: &mut Tail,
+        space: u64,
+        now: EngineTime,
+        source: &str,
+    ) -> u64 {
+        let id = tail.id();
+        if self.background.bytes_of(id) > space {
+            self.release(tail);
+            self.warn_not_copied(tail, &BEYOND_LIMIT, now, source);
+        } else if !self.background.must_wait(id, now) {
+            self.background.follow(id, size_of(tail), now);
+        }
+        self.background.bytes_of(id)
+    }
+
+    /// Returns the next report of the thread, if there is one.
+    pub(super) fn next_copy_report(&mut self) -> Option<Report> {
+        self.background.next_report()
+    }
+
+    /// Records the progress of a copy. `tail` is the file, if it is still read. The names of copies
+    /// are durable after [`Retention::sync`].
+    pub(super) fn note_report(
+        &mut self,
+        mut report: Report,
+        tail: Option<&mut Tail>,
+        now: EngineTime,
+        source: &str,
+    ) {
+        let id = report.id;
+        let is_needed = self.background.note_report(&mut report);
+        let Some(tail) = tail.filter(|_| is_needed) else {
+            if report.outcome.is_some() {
+                self.folder.discard_copy(id);
+            }
+            return;
+        };
+        if let Some(held) = report.held {
+            self.publish(tail, held, now, source);
+        }
+        match report.outcome.map(|outcome| outcome.result) {
+            Some(Ok(())) => self.log_copied(tail, source),
+            Some(Err(error)) => self.warn_not_copied(tail, &error, now, source),
+            None => {}
+        }
+    }
+
+    /// Makes the valid part of a copy hold its file, unless the file was rewritten meanwhile.
+    fn publish(&mut self, tail: &mut Tail, held: HeldFile, now: EngineTime, source: &str) {
+        if tail.held() == Some(&held) {
+            return;
+        }
+        if !tail.check_same().unwrap_or(false) {
+            self.release(tail);
+        } else if let Err(error) = self.folder.publish(tail.held(), &held) {
+            self.release(tail);
+            self.warn_not_copied(tail, &error, now, source);
+        } else {
+            tail.set_held(held);
+        }
+    }
+
+    /// Stops using a copy that a thread has made or is making.
+    fn discard_copy(&mut self, id: OriginId) {
+        if self.background.has(id) && self.background.discard(id) {
+            self.folder.discard_copy(id);
+        }
+    }
+
+    /// Discards all copies that a thread has made or is making. Files that still need a copy get a
+    /// new one.
+    pub(super) fn discard_copies(&mut self, files: &mut Tails) {
+        for id in self.background.ids() {
+            match files.get_mut(id) {
+                Some(tail) => self.release(tail),
+                None => self.discard_copy(id),
+            }
+        }
+    }
+
+    /// Logs once per file that it was copied.
+    fn log_copied(&mut self, tail: &Tail, source: &str) {
+        self.background.forget_failure(tail.id());
+        if let Some(part) = tail.held().and_then(|file| file.part)
+            && self.background.note_logged(tail.id())
+        {
+            log::info!(
+                "source {source}: copied {} undelivered bytes of the deleted file {} to {}",
+                part.to.unwrap_or(part.from) - part.from,
+                tail.path().display(),
+                self.folder.path().display()
+            );
+        }
+    }
+
+    /// Logs once per file that it could not be copied, and schedules the next attempt.
+    fn warn_not_copied(&mut self, tail: &Tail, why: &dyn Display, now: EngineTime, source: &str) {
+        if self.background.note_failed(tail.id(), now) {
+            log::warn!(
+                "source {source}: cannot copy the undelivered part of the deleted file {} to {}: \
+                 {why}; this part is lost if the agent is killed before delivery; retrying",
+                tail.path().display(),
+                self.folder.path().display()
+            );
+        }
+    }
+
+    /// Waits until the thread has no more work. The next poll of the source processes the reports.
+    #[cfg(test)]
+    pub(super) fn settle_copies(&mut self) {
+        self.background.settle();
     }
 }
 
@@ -301,6 +473,41 @@ impl Retention {
         self.copied.get(&id).copied()
     }
 
+    /// Stops the thread that copies files. [`Retention::wait_for_report`] returns its reports.
+    pub(super) fn stop_copies(&self) {
+        self.background.stop();
+    }
+
+    /// Waits until `deadline` for a report of the thread that copies files. Returns `None` if the
+    /// thread has no more work.
+    pub(super) fn wait_for_report(&mut self, deadline: Instant) -> Option<Report> {
+        self.background.wait_for_report(deadline)
+    }
+
+    /// Returns the files with a copy that was made while the source ran.
+    pub(super) fn copied_files(&self) -> Vec<OriginId> {
+        self.background.ids()
+    }
+
+    /// Completes the copy of a file that was made while the source ran.
+    pub(super) fn finish_copy(&mut self, tail: &mut Tail, deadline: Instant, source: &str) {
+        let id = tail.id();
+        if let Some(copy) = self.background.idle_copy(id) {
+            let finished = copy.finish(deadline);
+            if let Err(error) = &finished {
+                log::error!(
+                    "source {source}: cannot copy the rest of the deleted file {}: {error}",
+                    tail.name()
+                );
+            }
+            if let Some(held) = copy.held(finished.is_ok()) {
+                self.publish(tail, held, EngineTime::ZERO, source);
+            }
+        }
+        let end = tail.held().and_then(HeldFile::copied_to);
+        self.copied.extend(end.filter(|_| !tail.is_compressed()).map(|end| (id, end)));
+    }
+
     /// Links a file, or copies its unsettled remainder if that fits into `space` bytes; returns the
     /// size of the copy in bytes.
     pub(super) fn hold(
@@ -350,12 +557,10 @@ impl Retention {
             return 0;
         }
         match self.folder.copy(id, content, from, deadline) {
-            Ok(end) => {
-                let copied_from = Some(if is_compressed { 0 } else { from });
-                tail.set_held(HeldFile { id, copied_from });
-                if !is_compressed {
-                    self.copied.insert(id, end);
-                }
+            Ok(held) => {
+                let end = held.copied_to();
+                tail.set_held(held);
+                self.copied.extend(end.filter(|_| !is_compressed).map(|end| (id, end)));
                 log::info!(
                     "source {source}: copied {needed} bytes of the deleted file {name} for the next start"
                 );
@@ -369,4 +574,10 @@ impl Retention {
             }
         }
     }
+}
+
+/// Returns the size of a file in bytes; 0 if it is closed.
+fn size_of(tail: &Tail) -> u64 {
+    let stat = tail.open_content().and_then(|content| fstat(content.file()).ok());
+    stat.map_or(0, |stat| stat.st_size as u64)
 }

@@ -28,7 +28,23 @@ impl Stop<'_> {
     /// come first, so that the oldest are lost if disk space or time runs out.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         self.retention.begin_stop(deadline);
+        self.finish_copies(deadline);
         self.hold_unreachable(deadline);
+    }
+
+    /// Completes the copies that were made while the source ran.
+    fn finish_copies(&mut self, deadline: Instant) {
+        let source = &self.scope.open.info.id;
+        self.retention.stop_copies();
+        while let Some(report) = self.retention.wait_for_report(deadline) {
+            let tail = self.files.get_mut(report.id);
+            self.retention.note_report(report, tail, EngineTime::ZERO, source);
+        }
+        for id in self.retention.copied_files() {
+            if let Some(tail) = self.files.get_mut(id) {
+                self.retention.finish_copy(tail, deadline, source);
+            }
+        }
     }
 
     fn hold_unreachable(&mut self, deadline: Instant) {

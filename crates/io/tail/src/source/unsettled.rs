@@ -3,13 +3,13 @@
 use crate::content::Content;
 use crate::identity::Inode;
 use crate::tail::Tail;
-use millstream_model::{EngineTime, OriginId, Owed, Remainder, SourceCx, SourceOpen};
+use millstream_model::{EngineTime, OriginId, Owed, Remainder, SinkSet, SourceCx, SourceOpen};
 use rustix::fs::fstat;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A rotated file is linked once its oldest unsettled range is this old, even if every sink is
+/// A rotated file is linked or copied once its oldest unsettled range is this old, even if every sink is
 /// ready. This is longer than the latency of a sink that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
@@ -47,11 +47,12 @@ impl DeletedFile {
     }
 }
 
-/// Returns whether delivery of a rotated file is so late that the file should be linked: data has
-/// been in flight for a long time, or there is unread data and a sink is not ready.
-pub(super) fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
+/// Returns whether delivery of a rotated file is so late that the file should be linked or copied:
+/// data has been in flight for a long time, or there is unread data and a sink is not among the
+/// `ready` ones.
+pub(super) fn is_late(tail: &Tail, owed: &Owed, ready: SinkSet, cx: &SourceCx<'_>) -> bool {
     let age = |issued| cx.now.since_start - issued;
-    let is_blocked = !cx.sinks.is_subset(cx.ready);
+    let is_blocked = !cx.sinks.is_subset(ready);
     let is_old = owed.oldest.is_some_and(|issued| age(issued) >= LINK_AFTER);
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }

@@ -74,6 +74,7 @@ impl Fixture {
 
     pub fn poll(&mut self) -> Polled {
         let polled = self.rig.poll(&mut self.source);
+        self.source.settle_copies();
         if let Polled::Batch(batch, _) = &polled {
             assert_valid(batch);
         }

@@ -138,9 +138,8 @@ fn a_file_that_cannot_be_linked_is_copied_at_a_stop() {
     fixture.rig.ready = Default::default();
     fixture.append("a.log", "3\n4\nunfinished");
     pass(&mut fixture);
+    assert!(held(&fixture).is_empty(), "a file with a name is not copied");
     fs::remove_file(fixture.path("a.log")).unwrap();
-    pass(&mut fixture);
-    assert!(held(&fixture).is_empty());
     fixture.rig.commit();
     fixture.source.hold(Instant::now() + PATIENCE);
     let left = fixture.source.leave().unwrap();
@@ -196,9 +195,163 @@ fn a_copy_that_exceeds_the_deadline_is_counted_as_lost() {
     fixture.append("a.log", "12345\n".repeat(100));
     pass(&mut fixture);
     fs::remove_file(fixture.path("a.log")).unwrap();
-    pass(&mut fixture);
     fixture.source.hold(Instant::now());
     assert_eq!(fixture.source.leave().unwrap().lost.bytes, 600);
+}
+
+/// Writes 1000 lines of which the sink settles 500, deletes the file, and waits until it is copied.
+/// Returns the fixture, the folder of its copies, and the settled lines.
+fn copied(options: Value) -> (Fixture, Option<TempDir>, Vec<Line>) {
+    let (mut fixture, other) = blocked(options, false);
+    fixture.append("a.log", numbered(0..500));
+    fixture.rig.ready = fixture.rig.all();
+    let settled = fixture.read();
+    fixture.rig.ready = Default::default();
+    fixture.rig.commit();
+    fixture.append("a.log", numbered(500..1000));
+    pass(&mut fixture);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    (fixture, other, settled)
+}
+
+/// Returns lines of 10 bytes.
+fn numbered(lines: std::ops::Range<usize>) -> String {
+    lines.map(|number| format!("{number:09}\n")).collect()
+}
+
+#[test]
+fn a_deleted_file_without_a_link_is_copied_and_survives_a_crash_with_its_id() {
+    let (mut fixture, _other, settled) = copied(json!({}));
+    let id = settled[0].file_id;
+    assert_eq!(held(&fixture), [format!("{id}-5000-10000")]);
+    let shown = fixture.rig.counters.snapshot().held.unwrap();
+    assert!(shown.files == 1 && shown.copied_bytes > 0, "{shown:?}");
+    for commits in [false, true] {
+        fixture.restart(false);
+        let lines = free(&mut fixture);
+        assert_eq!(lines.len(), 500);
+        assert!((500..).zip(&lines).all(|(number, line)| line.file_id == id
+            && line.offset == number * 10
+            && line.text == format!("{number:09}").as_bytes()));
+        if commits {
+            fixture.rig.commit();
+        }
+    }
+    fixture.rig.advance(super::super::GONE_SILENCE);
+    fixture.batches();
+    assert!(held(&fixture).is_empty() && fixture.rig.store.ids().is_empty());
+}
+
+#[test]
+fn a_copy_follows_its_file_and_is_removed_after_delivery() {
+    let (mut fixture, _other) = blocked(json!({}), false);
+    let mut file = fixture.append("a.log", "1\n");
+    pass(&mut fixture);
+    let id = fixture.rig.store.ids()[0];
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    assert_eq!(held(&fixture), [format!("{id}-0-2")]);
+    file.write_all(b"2\n3").unwrap();
+    for _ in 0..10 {
+        fixture.poll();
+        fixture.rig.advance(STEP);
+    }
+    assert_eq!(held(&fixture), [format!("{id}-0-4")], "the last line may still be completed");
+    pass(&mut fixture);
+    assert_eq!(held(&fixture), [format!("{id}-0-5")]);
+    file.write_all(b"3\n").unwrap();
+    pass(&mut fixture);
+    assert_eq!(held(&fixture), [format!("{id}-0-7")]);
+    fixture.rig.ready = fixture.rig.all();
+    let batches = fixture.batches();
+    assert_eq!(batches.iter().flat_map(texts_of).collect::<Vec<_>>(), ["1", "2", "33"]);
+    batches.iter().for_each(deliver);
+    pass(&mut fixture);
+    assert_eq!(held(&fixture).len(), 1, "a crash before the commit would revert the checkpoint");
+    fixture.rig.commit();
+    fixture.rig.advance(super::super::END_INTERVAL);
+    fixture.poll();
+    assert!(held(&fixture).is_empty());
+}
+
+/// A crash in the middle of a copy leaves a valid part, which ends at a line end, and bytes after
+/// it. The lines in the valid part keep their ids, although more of the file had been read.
+#[test]
+fn a_crash_in_the_middle_of_a_copy_keeps_the_lines_before_it() {
+    let other = tempfile::tempdir_in("/tmp").unwrap();
+    let mut fixture = Fixture::new(json!({}), &["fast", "slow"]);
+    fixture.rig.held_dir = other.path().join("held");
+    fixture.restart(false);
+    let fast = millstream_model::SinkSet::one(fixture.rig.sinks[0].0);
+    fixture.append("a.log", numbered(0..1000));
+    let batches = fixture.batches();
+    for segment in batches.iter().flat_map(|batch| batch.segments.iter()) {
+        segment.ack.finish_for(fast);
+    }
+    fixture.rig.commit();
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    fixture.rig.ready = Default::default();
+    pass(&mut fixture);
+    let id = fixture.rig.store.ids()[0];
+    assert_eq!(held(&fixture), [format!("{id}-0-10000")]);
+    let part = fixture.rig.held_dir.join(format!("{id}-0-6000"));
+    fs::rename(fixture.rig.held_dir.join(format!("{id}-0-10000")), part).unwrap();
+    for _ in 0..2 {
+        fixture.restart(false);
+        let lines = free(&mut fixture);
+        assert_eq!(texts(&lines).join("\n") + "\n", numbered(0..600));
+        let ids = lines.iter().map(|line| (line.file_id, line.offset));
+        assert!(ids.eq((0..600).map(|number| (id, number * 10))));
+    }
+    assert_eq!(fixture.dropped("truncated_unread"), 1, "the fast sink had settled more");
+}
+
+/// Deleted files may take the whole limit; copies get the space that is left.
+#[test]
+fn copies_give_way_to_deleted_files_within_the_limit() {
+    let (mut fixture, _other) = blocked(json!({ "held": { "max": "10000B" } }), false);
+    for (name, copies) in [("a.log", 1), ("b.log", 0)] {
+        fixture.append(name, format!("{name}\n").repeat(100));
+        pass(&mut fixture);
+        fs::remove_file(fixture.path(name)).unwrap();
+        pass(&mut fixture);
+        assert_eq!(held(&fixture).len(), copies, "{name}");
+        let shown = fixture.rig.counters.snapshot().held.unwrap();
+        assert_eq!(shown.copied_bytes, copies as u64 * 4096);
+    }
+    assert_eq!(fixture.dropped("held_max"), 0);
+    assert_eq!(free(&mut fixture).len(), 200);
+}
+
+#[test]
+fn a_rewritten_file_is_not_held_by_its_old_copy() {
+    let (mut fixture, _other) = blocked(json!({}), false);
+    let file = fixture.append("a.log", "12345\n".repeat(100));
+    pass(&mut fixture);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    let before = held(&fixture);
+    assert_eq!(before.len(), 1);
+    file.set_len(0).unwrap();
+    (&file).write_all(&b"new\n".repeat(200)).unwrap();
+    fixture.rig.ready = fixture.rig.all();
+    let lines = fixture.read();
+    assert!(lines.iter().all(|line| line.text == b"new"), "{:?}", texts(&lines));
+    assert!(!held(&fixture).contains(&before[0]));
+}
+
+#[test]
+fn a_new_sink_gets_a_copy_that_starts_early_enough() {
+    let (mut fixture, _other, settled) = copied(json!({}));
+    let id = settled[0].file_id;
+    let mut sinks = fixture.rig.sinks.clone();
+    sinks.push((millstream_model::SinkIndex::new(1), "late".to_owned()));
+    fixture.source.set_sinks(&sinks);
+    fixture.rig.sinks = sinks;
+    assert!(held(&fixture).is_empty());
+    pass(&mut fixture);
+    assert_eq!(held(&fixture), [format!("{id}-0-10000")]);
 }
 
 /// If the limit is exceeded, the oldest files are dropped, and their unread data is counted in

@@ -271,15 +271,30 @@ fn has_one_name(path: &Path) -> bool {
 /// Returns the content of retained files, without lines that are partly in the hole of a copy.
 pub fn held(folder: &Path) -> Vec<Content> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut contents: Vec<Content> = entries.map(|entry| content(&entry.path())).collect();
+    let paths = entries.map(|entry| entry.path());
+    // A copy without a valid part is removed after a restart.
+    let paths = paths.filter(|path| path.extension().is_none_or(|extension| extension != "tmp"));
+    let mut contents: Vec<Content> = paths.map(|path| held_content(&path)).collect();
     for content in &mut contents {
         content.lines.retain(|line| !line.contains('\0'));
     }
     contents
 }
 
-fn content(path: &Path) -> Content {
+/// Returns the content of a link, or of the valid part of a copy, whose name is `ID-FROM-TO`.
+fn held_content(path: &Path) -> Content {
+    let name = path.file_name().unwrap().to_string_lossy();
+    let end = name.splitn(3, '-').nth(2).map(|end| end.parse().unwrap());
     let mut bytes = fs::read(path).unwrap();
+    bytes.truncate(end.unwrap_or(usize::MAX));
+    content_of(bytes)
+}
+
+fn content(path: &Path) -> Content {
+    content_of(fs::read(path).unwrap())
+}
+
+fn content_of(mut bytes: Vec<u8>) -> Content {
     if bytes.starts_with(&[0x1F, 0x8B]) {
         let mut decompressed = Vec::new();
         // An error means that the file is incomplete.
