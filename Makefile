@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run redis test soak fuzz counts dist dist-test bench bench-peers check toolchain
+.PHONY: help build run redis test soak fuzz counts dist dist-test boot-test bench bench-peers check toolchain
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ dist: toolchain ## build the packages of a release into dist
 
 dist-test: ## install the packages of dist into bare folders of Debian, kill, upgrade and remove the agent there
 	scripts/dist-test
+
+boot-test: ## boot Debian with the deb of dist in a virtual machine, and check the service under its systemd
+	scripts/boot-test
 
 bench: build ## measure the program beside the limits of this host
 	cargo run --release -p millstream-bench -- short
