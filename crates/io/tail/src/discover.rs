@@ -96,6 +96,8 @@ pub fn check_glob(pattern: &str) -> Result<(), String> {
 pub struct Exclude {
     names: Vec<GlobMatcher>,
     paths: Vec<GlobMatcher>,
+    /// Folders whose whole contents are excluded.
+    folders: Vec<GlobMatcher>,
 }
 
 impl Exclude {
@@ -107,7 +109,13 @@ impl Exclude {
         let texts = patterns.into_iter();
         let (paths, names): (Vec<&str>, Vec<&str>) = texts.partition(|p| p.contains('/'));
         let all = |list: Vec<&str>| list.into_iter().map(matcher).collect::<Result<Vec<_>, _>>();
-        Ok(Exclude { names: all(names)?, paths: all(paths)? })
+        let folders = paths.iter().filter_map(|pattern| pattern.strip_suffix("/**")).collect();
+        Ok(Exclude { names: all(names)?, paths: all(paths)?, folders: all(folders)? })
+    }
+
+    /// Returns whether the patterns exclude every file in a folder.
+    fn covers(&self, folder: &Path) -> bool {
+        folder.ancestors().any(|at| self.folders.iter().any(|m| m.is_match(at)))
     }
 
     /// Returns whether the path is excluded.
@@ -127,7 +135,7 @@ pub struct Discovered {
     pub links: BTreeSet<PathBuf>,
     /// Folders that were listed.
     pub folders: BTreeSet<PathBuf>,
-    /// Folders that could not be read, with the reason.
+    /// Folders that could not be read, with the reason, unless all their files are excluded.
     pub unreadable: BTreeMap<PathBuf, String>,
     /// Patterns without a match.
     pub missing: Vec<String>,
@@ -147,6 +155,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Discovered {
         let mut unreadable = std::mem::take(&mut found.unreadable);
         step(Path::new("/"), &pattern.parts, 0, &mut found);
         found.files.retain(|path| !exclude.matches(path));
+        found.unreadable.retain(|path, _| !exclude.covers(path));
         // An unreadable folder may contain matches.
         if found.files.is_empty() && found.unreadable.is_empty() {
             found.missing.push(pattern.text.clone());
@@ -292,6 +301,25 @@ mod tests {
             assert!(found.missing.is_empty(), "{include}");
         }
         assert_eq!(found("none/*.log").missing.len(), 1);
+    }
+
+    #[test]
+    fn an_excluded_folder_that_cannot_be_read_is_not_reported() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().display().to_string();
+        fs::create_dir(format!("{root}/folder")).unwrap();
+        std::os::unix::fs::symlink("loop", format!("{root}/folder/loop")).unwrap();
+        let unreadable = |exclude: &str| {
+            let pattern = Pattern::new(&format!("{root}/folder/loop/*.log")).unwrap();
+            walk(&[pattern], &Exclude::new([exclude]).unwrap()).unreadable.len()
+        };
+        for excluded in ["folder/loop/**", "folder/**", "*/loop/**", "**"] {
+            assert_eq!(unreadable(&format!("{root}/{excluded}")), 0, "{excluded}");
+        }
+        for excluded in ["folder/loop", "folder/loop/*", "folder/*.log", "other/**"] {
+            assert_eq!(unreadable(&format!("{root}/{excluded}")), 1, "{excluded}");
+        }
+        assert_eq!(unreadable("loop"), 1, "a name excludes files");
     }
 
     #[test]
