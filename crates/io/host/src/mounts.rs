@@ -32,6 +32,8 @@ pub struct Mount {
     pub kind: String,
     /// Mount source, such as a device.
     pub device: String,
+    /// Whether the mount or its file system is read-only.
+    pub is_read_only: bool,
 }
 
 /// Returns the configured file systems without duplicates, sorted by mount point.
@@ -72,18 +74,32 @@ fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Moun
 }
 
 /// Parses a line in `mountinfo`: `id parent major:minor folder point options [optional…] - type
-/// device options`.
+/// device options`. The first options belong to the mount, and the last to the file system.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
     let mut next = || words.next();
     let (_id, _parent, number, folder, point) = (next()?, next()?, next()?, next()?, next()?);
+    let mount_options = next()?;
     words.find(|word| *word == b"-")?;
     let (kind, device) = (words.next()?, words.next()?);
+    let is_read_only = has_option(mount_options, b"ro") || words.any(|all| has_option(all, b"ro"));
     let text = |word| String::from_utf8_lossy(&unescape(word)).into_owned();
     let point = PathBuf::from(OsString::from_vec(unescape(point)));
     let is_valid = point.is_absolute() && !kind.is_empty() && number.contains(&b':');
     let (number, folder) = (number.to_vec(), folder.to_vec());
-    is_valid.then(|| Mount { number, folder, point, kind: text(kind), device: text(device) })
+    is_valid.then(|| Mount {
+        number,
+        folder,
+        point,
+        kind: text(kind),
+        device: text(device),
+        is_read_only,
+    })
+}
+
+/// Returns whether a list of options, separated by commas, contains an option.
+fn has_option(options: &[u8], wanted: &[u8]) -> bool {
+    options.split(|byte| *byte == b',').any(|option| option == wanted)
 }
 
 /// Decodes each `\` with three octal digits, which the kernel writes for whitespace and `\`.
@@ -149,6 +165,14 @@ mod tests {
             assert_eq!(parse(bad.as_bytes()), None, "{bad}");
         }
         assert_eq!(unescape(b"\\04\\400\\"), b"\\04\\400\\");
+    }
+
+    #[test]
+    fn a_mount_or_its_file_system_may_be_read_only() {
+        let is_read_only = |line: &str| parse(line.as_bytes()).unwrap().is_read_only;
+        assert!(is_read_only("2 1 8:2 / /a ro,relatime shared:1 - ext4 /dev/sdb rw"));
+        assert!(is_read_only("2 1 8:2 / /a rw,relatime shared:1 - ext4 /dev/sdb ro,errors=x"));
+        assert!(!is_read_only("2 1 8:2 / /ro rw,relatime ro - ext4 ro rw,errors=remount-ro"));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use crate::mounts::Mount;
 use crate::reading::{Readings, Reason, labels};
-use rustix::fs::StatVfsMountFlags;
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,8 +28,6 @@ pub struct Space {
     pub files: u64,
     /// Free inodes.
     pub files_free: u64,
-    /// Whether the file system is mounted read-only.
-    pub is_read_only: bool,
 }
 
 /// Function that returns the usage of the file system at a path.
@@ -68,7 +65,6 @@ pub fn space(path: &Path) -> io::Result<Space> {
         available: bytes(vfs.f_bavail),
         files: vfs.f_files,
         files_free: vfs.f_ffree,
-        is_read_only: vfs.f_flag.contains(StatVfsMountFlags::RDONLY),
     })
 }
 
@@ -191,5 +187,6 @@ fn emit(mount: &Mount, space: &Space, out: &mut Readings) {
         gauge("host_filesystem_files", space.files);
         gauge("host_filesystem_files_free", space.files_free);
     }
-    gauge("host_filesystem_readonly", u64::from(space.is_read_only));
+    // Not the flag of statvfs(3): the agent's own mounts may be read-only, in a container or a sandbox.
+    gauge("host_filesystem_readonly", u64::from(mount.is_read_only));
 }

@@ -171,14 +171,7 @@ fn the_page_lists_every_metric_and_no_other() {
         "proc": tree.join("proc"), "sys": tree.join("sys"), "cgroups": { "root": "/", "depth": 2 },
         "processes": { "include": ["*"] }
     }));
-    let space = millstream_host::Space {
-        size: 9,
-        free: 5,
-        available: 3,
-        files: 2,
-        files_free: 1,
-        is_read_only: false,
-    };
+    let space = millstream_host::Space { size: 9, free: 5, available: 3, files: 2, files_free: 1 };
     let ask = std::sync::Arc::new(move |_: &Path| Ok(space));
     let mut host = Host::new(options.options().unwrap(), ask, std::sync::Arc::new(|| {}));
     host.begin(Duration::ZERO);
