@@ -143,11 +143,12 @@ async fn serve(
     let recording = Recording::start(&config.globals.data_dir, &config.globals);
     let console = Api::open(&config, options, &recording.state).await;
     let console = console.map_err(|message| (FAILED, message))?;
-    let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
+    let blueprint = wiring::blueprint(&config)
+        .map_err(|error| (build_status(error.is_configuration()), error.to_string()))?;
     let settings = console.settings(&config, options.until_eof);
     let built = blueprint.build(&settings, Arc::new(store));
     let mut running = built
-        .map_err(|error| (USAGE, error.to_string()))?
+        .map_err(|error| (build_status(error.is_configuration()), error.to_string()))?
         .start(&tokio::runtime::Handle::current());
     drop(operators);
     console.show(&running, &config);
@@ -169,6 +170,12 @@ async fn serve(
     console.shutdown().await;
     stopped.unsettled.bytes += stdin::abandon();
     Ok(ending(&stopped, options.until_eof, timeout))
+}
+
+/// Returns the exit status for an agent that cannot be built. A service manager starts the agent
+/// again, unless only a change to the configuration helps.
+fn build_status(is_configuration: bool) -> u8 {
+    if is_configuration { USAGE } else { FAILED }
 }
 
 /// Stops the agent within `limit`. A second signal ends the process immediately.

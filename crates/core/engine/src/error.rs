@@ -137,6 +137,19 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Whether only a change to the configuration helps. Otherwise the state of the host is the
+    /// reason, so a later attempt may succeed.
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            EngineError::Source { error, .. } => error.is_configuration(),
+            EngineError::Barrier { .. }
+            | EngineError::DiskBuffer { .. }
+            | EngineError::DiskBufferPosition { .. }
+            | EngineError::Checkpoints(_) => false,
+            _ => true,
+        }
+    }
+
     /// Returns the same error for an agent that reserves `reserved_mib` of memory. The minimum
     /// limit in the error rises by this amount.
     pub(crate) fn beside(mut self, reserved_mib: u64) -> EngineError {

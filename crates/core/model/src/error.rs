@@ -44,6 +44,21 @@ pub enum BuildError {
     },
 }
 
+impl BuildError {
+    /// Whether only a change to the configuration helps. Otherwise the state of the host is the
+    /// reason, such as a port in use, so a later attempt may succeed.
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            BuildError::Option(_) | BuildError::Options(_) | BuildError::Producer(_) => true,
+            BuildError::Listen(_)
+            | BuildError::Random(_)
+            | BuildError::Thread(_)
+            | BuildError::Store(_) => false,
+            BuildError::Component { error, .. } => error.is_configuration(),
+        }
+    }
+}
+
 /// An error in one of a component's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {

@@ -260,7 +260,7 @@ impl PointOptions {
     fn receiver(&self, kind: &Kind) -> Result<Receiver, BuildError> {
         let mode = Some(self.mode().map_err(BuildError::Options)?);
         let listen = |text: &String| -> Result<Listen, BuildError> {
-            let address: Address = text.parse().map_err(BuildError::Listen)?;
+            let address: Address = text.parse().map_err(BuildError::Options)?;
             let framing =
                 if matches!(address, Address::Tcp(_)) { kind.tcp } else { Framing::Length };
             Ok(Listen { address, mode, framing })
