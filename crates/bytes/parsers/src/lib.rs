@@ -27,6 +27,7 @@ mod leef;
 mod members;
 mod regex;
 mod region;
+mod severity;
 mod syslog;
 mod types;
 
@@ -43,6 +44,7 @@ pub use json::{Json, JsonConfig, JsonPaths, json_members};
 pub use key_value::{Bare, KeyValue, KeyValueConfig};
 pub use leef::{Leef, LeefConfig};
 pub use regex::{Regex, RegexConfig};
+pub use severity::{Severity, SeverityScale};
 pub use syslog::{Syslog, SyslogConfig};
 pub use types::{Type, is_number};
 

@@ -1,12 +1,13 @@
 //! Builds the steps of the `fields` transform from their options.
 
 use super::config::{
-    Algorithm, CastType, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query, SetConfig,
-    SplitConfig, StepConfig, SubstringConfig, UrlConfig,
+    Algorithm, CastType, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Numbers, Query,
+    SetConfig, SeverityConfig, SplitConfig, StepConfig, SubstringConfig, UrlConfig,
 };
 use super::constant::{Compute, Copy, Drop, Keep, Rename, Set, Value};
 use super::dots::ReplaceDots;
 use super::pieces::{Join, Split, SplitInto};
+use super::severity::Normalize;
 use super::table::{Lookup, Table};
 use super::text::{Edit, Edits, Substring};
 use super::typed::{Cast, Hash};
@@ -16,6 +17,7 @@ use crate::component::{BuildCx, Component, TransformComponent};
 use crate::transforms::parse::of_config;
 use crate::util::condition::Formula;
 use millstream_model::{BuildError, LINE, OptionError, Transform};
+use millstream_parsers::SeverityScale;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +76,7 @@ impl StepConfig {
                 let parameters = *query == Query::Fields;
                 Box::new(Url { field: field.clone(), prefix: prefix.clone(), parameters })
             }
+            StepConfig::Severity(severity) => severity.step()?,
             StepConfig::ReplaceDots(with) => replace_dots(with)?,
         })
     }
@@ -87,6 +90,7 @@ impl StepConfig {
             StepConfig::Join(one) => vec![&one.to],
             StepConfig::Lookup(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
             StepConfig::Hash(one) => vec![one.to.as_ref().unwrap_or(&one.field)],
+            StepConfig::Severity(one) => vec![&one.to, &one.number],
             StepConfig::Url(_) | StepConfig::ReplaceDots(_) => Vec::new(),
             _ => self.names(),
         }
@@ -114,6 +118,7 @@ impl StepConfig {
             StepConfig::Lookup(one) => std::iter::once(&one.field).chain(&one.to).collect(),
             StepConfig::Hash(one) => std::iter::once(&one.field).chain(&one.to).collect(),
             StepConfig::Url(one) => vec![&one.field],
+            StepConfig::Severity(one) => one.fields.iter().chain([&one.to, &one.number]).collect(),
             StepConfig::ReplaceDots(_) => Vec::new(),
         }
     }
@@ -197,6 +202,28 @@ impl HashConfig {
         let to = target(self.to.as_ref(), &self.field);
         let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
         Ok(Box::new(Hash { field: self.field.clone(), to, algorithm: self.algorithm, key }))
+    }
+}
+
+impl SeverityConfig {
+    fn step(&self) -> Result<Box<dyn Step>, OptionError> {
+        if self.fields.is_empty() {
+            return Err(error("/severity/fields", "is empty; use, for example, [level]"));
+        }
+        if self.to == self.number {
+            return Err(error("/severity/number", "is the same field as `to`; use another name"));
+        }
+        let scale = match self.numbers {
+            Numbers::Auto => SeverityScale::Auto,
+            Numbers::Python => SeverityScale::Python,
+            Numbers::Otel => SeverityScale::Otel,
+        };
+        Ok(Box::new(Normalize {
+            fields: self.fields.clone(),
+            scale,
+            level: self.to.as_str().into(),
+            number: self.number.as_str().into(),
+        }))
     }
 }
 

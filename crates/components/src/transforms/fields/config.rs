@@ -58,6 +58,8 @@ pub enum StepConfig {
     Hash(HashConfig),
     /// Parses a URL into fields.
     Url(UrlConfig),
+    /// Normalizes levels to one scale.
+    Severity(SeverityConfig),
     /// Replaces the dots in all field names, and in the names of object members, with this text.
     ReplaceDots(String),
 }
@@ -206,4 +208,47 @@ pub enum Query {
     Text,
     /// As one field per parameter, decoded.
     Fields,
+}
+
+/// Options for the `severity` step.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SeverityConfig {
+    /// Fields to read. The first field with a value counts.
+    #[serde(default = "severity_fields")]
+    pub fields: Vec<String>,
+    /// Meaning of numbers.
+    #[serde(default)]
+    pub numbers: Numbers,
+    /// Field for the name of the level.
+    #[serde(default = "level_field")]
+    pub to: String,
+    /// Field for the number of the severity. An event that has a valid number keeps it.
+    #[serde(default = "number_field")]
+    pub number: String,
+}
+
+fn severity_fields() -> Vec<String> {
+    super::severity::FIELDS.map(str::to_owned).into()
+}
+
+fn level_field() -> String {
+    "level".to_owned()
+}
+
+fn number_field() -> String {
+    "severity_number".to_owned()
+}
+
+/// Meaning of numbers in a level field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Numbers {
+    /// From 0 to 7 as in syslog; 10, 20, 30, 40, 50 and 60 as in pino and bunyan.
+    #[default]
+    Auto,
+    /// 10, 20, 30, 40 and 50 as in Python's `logging`.
+    Python,
+    /// From 1 to 24 as in OpenTelemetry.
+    Otel,
 }

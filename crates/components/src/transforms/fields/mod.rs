@@ -8,14 +8,15 @@ mod config;
 mod constant;
 mod dots;
 mod pieces;
+mod severity;
 mod table;
 mod text;
 mod typed;
 mod url;
 
 pub use config::{
-    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query,
-    SetConfig, SplitConfig, StepConfig, SubstringConfig, UrlConfig,
+    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Numbers,
+    Query, SetConfig, SeverityConfig, SplitConfig, StepConfig, SubstringConfig, UrlConfig,
 };
 
 use crate::transforms::on_error::{Failed, OnError};

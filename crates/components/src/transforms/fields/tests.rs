@@ -403,6 +403,12 @@ fn errors_say_what_to_write_instead() {
             "xxh3 cannot",
         ),
         (json!({ "hash": { "field": "a", "key": "" } }), "/steps/0/hash/key", "is empty"),
+        (json!({ "severity": { "fields": [] } }), "/steps/0/severity/fields", "is empty"),
+        (
+            json!({ "severity": { "to": "x", "number": "x" } }),
+            "/steps/0/severity/number",
+            "is the same",
+        ),
     ];
     for (step, pointer, message) in all {
         let config: FieldsConfig = serde_json::from_value(json!({ "steps": [step] })).unwrap();
@@ -448,4 +454,41 @@ fn what_replaces_a_dot_is_checked() {
         let config: FieldsConfig = serde_json::from_value(options).unwrap();
         assert_eq!(config.check()[0].pointer, "/steps/0/replace_dots", "{with:?}");
     }
+}
+
+#[test]
+fn levels_of_different_sources_get_one_scale() {
+    let steps = json!([{ "severity": {} }]);
+    let warn = ["level=warn", "severity_number=Int 13"];
+    check(steps.clone(), &[("level", Text, "WARNING")], &warn);
+    check(steps.clone(), &[("level", Int, "40")], &warn);
+    check(
+        steps.clone(),
+        &[("severity", Text, "warning")],
+        &["severity=warning", "level=warn", "severity_number=Int 13"],
+    );
+    let journal = ["PRIORITY=4", "level=warn", "severity_number=Int 13"];
+    check(steps.clone(), &[("PRIORITY", Text, "4")], &journal);
+    // A number is more exact than the name of its level.
+    let notice = [("level", Text, "info"), ("severity_number", Int, "10")];
+    check(steps.clone(), &notice, &["level=info", "severity_number=Int 10"]);
+    let invalid = [("level", Text, "info"), ("severity_number", Int, "77")];
+    check(steps.clone(), &invalid, &["level=info", "severity_number=Int 9"]);
+    check(
+        steps.clone(),
+        &[("level", Null, ""), ("lvl", Text, "E")],
+        &["level=error", "lvl=E", "severity_number=Int 17"],
+    );
+    check(steps, &[("other", Text, "x")], &["other=x"]);
+    let python =
+        json!([{ "severity": { "fields": ["n"], "numbers": "python", "to": "a", "number": "b" } }]);
+    check(python, &[("n", Int, "30")], &["n=Int 30", "a=warn", "b=Int 13"]);
+}
+
+#[test]
+fn an_unknown_level_is_kept_and_counted() {
+    let options = json!({ "steps": [{ "severity": {} }] });
+    let (batches, counters) = applied(options, of("a\nb\n", &[("level", Text, "purple")]));
+    assert_eq!(shown(&batches[0].1, 0), ["level=purple"]);
+    assert_eq!(counters.snapshot().noted_events["unknown_severity"], 2);
 }
