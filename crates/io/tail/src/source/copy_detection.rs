@@ -27,7 +27,7 @@ use crate::records::{FileRecord, forget};
 use crate::tail::Tail;
 use crate::watch::Watch;
 use millstream_model::{OriginId, OriginStore, SourceCx};
-use rustix::fs::{Stat, stat};
+use rustix::fs::{Stat, fstat, stat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -184,6 +184,21 @@ impl Copies<'_> {
         if name.is_some() && self.match_settled(&mut candidate, &others) {
             return Ok(None);
         }
+        if let Some(id) = self.held_part_in(&mut candidate, &others) {
+            self.continue_held_part(id, candidate, &mut others, cx);
+            return Ok(None);
+        }
+        self.adopt_unheld(candidate, name, others, cx)
+    }
+
+    /// Adopts a file that no incomplete held copy continues in.
+    fn adopt_unheld(
+        &mut self,
+        mut candidate: Candidate,
+        name: Option<PathBuf>,
+        mut others: Comparison<'_>,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
         // Rotations compress files that were renamed, and copy files that keep their path. A plain
         // file with the content of a renamed file is therefore another generation.
         let is_plain = !candidate.content.is_compressed();
@@ -607,6 +622,65 @@ impl Copies<'_> {
         tail.update_fingerprint();
         open.store.note(id, tail.descriptor().to_bytes());
         self.files.poll_at(id, cx.now.since_start);
+        self.walks.request();
+    }
+
+    /// Returns the file of which the candidate contains more than its held copy. A crash in the
+    /// middle of copying a deleted file leaves such an incomplete copy.
+    fn held_part_in(&self, candidate: &mut Candidate, others: &Comparison<'_>) -> Option<OriginId> {
+        let mut ids = others.originals.ids_for(candidate).into_iter();
+        ids.find(|id| {
+            let Some(tail) = others.get(*id, self.files) else { return false };
+            self.is_held_part_in(tail, candidate).unwrap_or(false)
+        })
+    }
+
+    /// Returns whether a file is read from its held copy, and the candidate contains the copied
+    /// part and more.
+    fn is_held_part_in(&self, tail: &Tail, candidate: &mut Candidate) -> io::Result<bool> {
+        let Some(held) = tail.held() else { return Ok(false) };
+        let Some(to) = held.copied_to() else { return Ok(false) };
+        let file = self.retention.open(held)?;
+        if tail.inode() != Inode::of(&fstat(&file)?) || candidate.content.bytes()? <= to {
+            return Ok(false);
+        }
+        let mut copy = Content::new(file, &self.retention.path_of(held))?;
+        let part = Fingerprint::read(&mut copy, to)?;
+        Ok(candidate.holds(tail.descriptor().head, Some(part)))
+    }
+
+    /// Continues a file in the candidate, which contains more of it than its held copy, and removes
+    /// the held copy.
+    fn continue_held_part(
+        &mut self,
+        id: OriginId,
+        candidate: Candidate,
+        others: &mut Comparison<'_>,
+        cx: &SourceCx<'_>,
+    ) {
+        let Candidate { path, content, stat, .. } = candidate;
+        let inode = Inode::of(&stat);
+        let is_open = self.files.get(id).is_some();
+        if is_open {
+            self.files.continue_in(id, content, inode, path);
+        } else if let Some(tail) = others.get_mut(id, self.files) {
+            tail.continue_in(content, inode, path);
+        }
+        let Some(tail) = others.get_mut(id, self.files) else { return };
+        log::info!(
+            "source {}: {} continues in {}, because its held copy is incomplete",
+            cx.info.id,
+            tail.name(),
+            tail.path().display()
+        );
+        tail.mark_present();
+        tail.dequeue();
+        tail.update_fingerprint();
+        self.scope.open.store.note(id, tail.descriptor().to_bytes());
+        self.retention.release(tail);
+        if is_open {
+            self.files.poll_at(id, cx.now.since_start);
+        }
         self.walks.request();
     }
 

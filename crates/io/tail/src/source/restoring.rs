@@ -103,6 +103,11 @@ impl Restoring<'_> {
             self.retention.remove(file);
             return Ok(None);
         }
+        // The file continued elsewhere before the agent stopped.
+        if new.iter().any(|tail| tail.id() == file.id && tail.inode() != inode) {
+            self.retention.remove(file);
+            return Ok(None);
+        }
         // The file still has another path.
         if let Some(tail) = new.iter_mut().find(|tail| tail.inode() == inode) {
             tail.set_held(file.clone());
