@@ -1,6 +1,6 @@
 //! The fields of an entry, and the search for a field.
 
-use super::JournalFile;
+use super::{Current, JournalFile};
 use crate::data::{FIELD, Slot};
 use crate::links::is_linked;
 use crate::object;
@@ -53,7 +53,8 @@ impl<R: ReadAt> JournalFile<R> {
         self.decode_slots()?;
         let has_more = self.current.has_more;
         let is_whole = !has_more && self.current.slots.iter().all(Slot::is_whole);
-        if is_whole {
+        // A hash of zero fits all fields, because all of them may be repeated.
+        if is_whole && self.current.xor_hash != 0 {
             self.check_hash()?;
         } else {
             self.check_links()?;
@@ -92,16 +93,18 @@ impl<R: ReadAt> JournalFile<R> {
     }
 
     /// Checks that the fields are linked to the current entry. If a field is damaged or truncated,
-    /// the hash of the entry does not show whether damage has replaced the other fields.
+    /// the hash of the entry does not show whether damage has replaced or repeated the other fields.
     fn check_links(&mut self) -> Result<(), Error> {
-        let offset = self.current.offset;
-        for (slot, id) in self.current.slots.iter_mut().zip(&self.current.ids) {
+        let Current { offset, ids, slots, .. } = &mut self.current;
+        for (index, (slot, id)) in slots.iter_mut().zip(&*ids).enumerate() {
             if slot.pair().is_none() {
                 continue;
             }
-            *slot = match is_linked(&mut self.blocks, &self.header, *id, offset) {
-                Ok(true) => continue,
-                Ok(false) => Slot::Damaged { offset, expected: "the offsets of the fields" },
+            // Fields are in the order of their offsets, so a repeated one follows itself.
+            let is_repeated = ids[..index.saturating_sub(1)].contains(id);
+            *slot = match is_linked(&mut self.blocks, &self.header, *id, *offset) {
+                Ok(true) if !is_repeated => continue,
+                Ok(_) => Slot::Damaged { offset: *offset, expected: "the offsets of the fields" },
                 Err(error) => Slot::damaged(error)?,
             };
         }
@@ -157,7 +160,7 @@ impl<R: ReadAt> JournalFile<R> {
     }
 }
 
-impl super::Current {
+impl Current {
     /// Returns the slot, after a check against the hash in the entry.
     fn checked(&self, index: usize, slot: Slot) -> Slot {
         match (slot, self.hashes.get(index)) {
