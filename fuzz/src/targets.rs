@@ -12,6 +12,7 @@ mod files;
 mod framing;
 mod groups;
 mod jfr;
+mod journal;
 mod json;
 mod metrics;
 mod parsers;
@@ -54,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
     Target { name: "groups", run: groups::groups, words: groups::WORDS },
     Target { name: "jfr", run: jfr::jfr, words: jfr::WORDS },
+    Target { name: "journal", run: journal::journal, words: journal::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
     Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
     Target { name: "leef", run: events::leef, words: events::LEEF_WORDS },
