@@ -241,10 +241,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-tail",
         &["millstream-framing", "millstream-model", "millstream-recorder", "millstream-scan"],
     ),
-    (
-        "millstream-testkit",
-        &["millstream-jfr", "millstream-journal", "millstream-model", "millstream-recorder"],
-    ),
+    ("millstream-testkit", &["millstream-jfr", "millstream-model", "millstream-recorder"]),
     ("millstream-testkit-random", &[]),
     ("millstream-testkit-servers", &[]),
     ("millstream-timestamps", &[]),

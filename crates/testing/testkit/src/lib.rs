@@ -8,6 +8,7 @@
 
 mod batch;
 mod flight_recording;
+mod journal;
 mod lines;
 mod merge;
 mod recording;
@@ -20,6 +21,7 @@ mod yaml;
 
 pub use batch::{Rows, assert_valid, batch};
 pub use flight_recording::FlightRecording;
+pub use journal::{JournalEntry, JournalWriter};
 pub use lines::{split_file_lines, split_lines};
 pub use merge::{FakeMerge, MemorySnapshots, MergeBehavior};
 pub use recording::{
