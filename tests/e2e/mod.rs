@@ -18,6 +18,7 @@ mod http;
 mod input;
 mod internal_logs;
 mod java;
+mod journald;
 mod kafka;
 mod kafka_source;
 mod kill;

@@ -7,6 +7,7 @@ pub mod host_metrics;
 pub mod internal_logs;
 pub mod internal_metrics;
 pub mod jfr;
+pub mod journald;
 pub mod jvm;
 pub mod kafka;
 pub mod metricserver;
@@ -29,6 +30,7 @@ pub static ROWS: &[Row] = &[
         "sources/internal_metrics"
     ),
     row!(Source, jfr::JfrConfig, "jfr", "sources/jfr"),
+    row!(Source, journald::JournaldConfig, "journald", "sources/journald"),
     row!(Source, jvm::JvmSourceConfig, "jvm", "sources/jvm"),
     row!(Source, kafka::KafkaConfig, "kafka", "sources/kafka"),
     row!(Source, metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),

@@ -14,7 +14,9 @@ use millstream_model::{
     InternalMetrics, Kind, Lane, LaneCx, Ledger, LogRecord, Map, OriginId, Outcome, Outputs,
     Payload, Polled, Selection, Settled, Sink, SinkIndex, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
-use millstream_testkit::{FlightRecording, Rows, SourceRig, assert_valid, batch, yaml};
+use millstream_testkit::{
+    FlightRecording, JournalEntry, JournalWriter, Rows, SourceRig, assert_valid, batch, yaml,
+};
 use millstream_testkit_servers::http::{HttpServer, ReceivedRequest, Reply};
 use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::{Value, json};
@@ -175,7 +177,10 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
             .iter()
             .for_each(|key| drop(own.shift_remove(*key)));
     }
-    make_files(&options, &content(row.name));
+    match row.name {
+        "journald" => make_journal(&mut options),
+        _ => make_files(&options, &content(row.name)),
+    }
     let own = options.as_object_mut().unwrap();
     // Joined lines would be too few events.
     own.shift_remove("multiline");
@@ -261,6 +266,20 @@ fn content(source: &str) -> Vec<u8> {
         recording.write(n, 200, "db", 10);
     }
     recording.complete().to_vec()
+}
+
+/// Creates a journal of 2,000 entries in the first folder. Removes the conditions on entries, which
+/// unit tests cover.
+fn make_journal(options: &mut Value) {
+    let folder = options["path"][0].as_str().unwrap().to_owned();
+    fs::create_dir_all(&folder).unwrap();
+    let mut journal = JournalWriter::begin(1, 2);
+    for n in 1..=2000 {
+        journal.add(&JournalEntry::new(n, &format!("entry {n}")).field("_SYSTEMD_UNIT=a.service"));
+    }
+    journal.write(&Path::new(&folder).join("system.journal"));
+    let own = options.as_object_mut().unwrap();
+    ["units", "identifiers", "matches"].iter().for_each(|key| drop(own.shift_remove(*key)));
 }
 
 /// Creates a file of this content for every path or glob pattern.

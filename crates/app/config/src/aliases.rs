@@ -28,6 +28,7 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
         "host_metrics",
         &["hostmetrics", "node_exporter", "node_exporter_metrics", "system"],
     ),
+    (Kind::Source, "journald", &["systemd", "in_systemd", "journal", "imjournal"]),
     (
         Kind::Transform,
         "parse",
@@ -87,9 +88,6 @@ const NOT_YET: &[(Kind, &[&str])] = &[
             "unix",
             "syslog",
             "in_syslog",
-            "journald",
-            "systemd",
-            "in_systemd",
             "http",
             "http_server",
             "in_http",
@@ -188,6 +186,11 @@ const OPTIONS: &[(&str, &[&str])] = &[
             "ignore_checkpoints",
         ],
     ),
+    ("path", &["journal_directory", "directory", "Path", "paths"]),
+    ("since", &["since_now", "Read_From_Tail", "seek", "start_at"]),
+    ("units", &["include_units"]),
+    ("matches", &["include_matches", "Systemd_Filter"]),
+    ("identifiers", &["syslog_identifiers"]),
     ("ignore_older", &["ignore_older_secs"]),
     ("open_files_max", &["harvester_limit", "max_open_files", "open_files_limit"]),
     ("max_line", &["max_line_bytes", "max_line_size", "max_bytes", "max_message_size"]),
@@ -316,6 +319,9 @@ mod tests {
                 "use `open_files_max`",
             ),
             ("type: dogstatsd, address: '127.0.0.1:0'", "address", "use `listen`"),
+            ("type: journald, journal_directory: /a", "journal_directory", "use `path`"),
+            ("type: journald, include_units: [a]", "include_units", "use `units`"),
+            ("type: journald, since_now: true", "since_now", "use `since`"),
         ] {
             let found = faults(&format!("sources: {{s: {{{keys}}}}}\n{sink}\n"));
             assert_eq!(found.len(), 1, "{found:?}");
