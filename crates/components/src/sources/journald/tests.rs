@@ -8,7 +8,7 @@ mod rotation;
 
 use super::*;
 use crate::component::{Component, SourceComponent};
-use millstream_model::{Batch, Value};
+use millstream_model::{Batch, SinkSet, Value};
 use millstream_testkit::{JournalEntry, JournalWriter, SourceRig, assert_valid};
 use serde_json::json;
 use std::fs;
@@ -231,23 +231,38 @@ fn a_blocked_sink_catches_up_later() {
     writer.write(&host.disk("system.journal"));
     let mut source = host.open(&rig);
     let [a, b] = [0, 1].map(|index| rig.sinks[index].0);
-    (rig.ready, rig.blocked) = (SinkSetOf(a), SinkSetOf(b));
+    (rig.ready, rig.blocked) = (SinkSet::one(a), SinkSet::one(b));
     assert_eq!(texts(&mut rig, &mut *source), messages(1..=3));
     add(&mut writer, 4);
     writer.write(&host.disk("system.journal"));
     assert_eq!(texts(&mut rig, &mut *source), messages([4]));
-    (rig.ready, rig.blocked) = (rig.all(), millstream_model::SinkSet::EMPTY);
+    (rig.ready, rig.blocked) = (rig.all(), SinkSet::EMPTY);
     let all = batches(&mut rig, &mut *source);
-    assert!(all.iter().all(|batch| batch.sinks == SinkSetOf(b)));
+    assert!(all.iter().all(|batch| batch.sinks == SinkSet::one(b)));
     assert_eq!(
         all.iter().flat_map(rows).map(|(_, text)| text).collect::<Vec<_>>(),
         messages(1..=4)
     );
 }
 
-#[expect(non_snake_case, reason = "reads like a constructor")]
-fn SinkSetOf(sink: SinkIndex) -> millstream_model::SinkSet {
-    millstream_model::SinkSet::one(sink)
+#[test]
+fn a_sink_that_a_reload_adds_starts_where_reading_began() {
+    let (host, mut rig) = (Host::new(), SourceRig::new(&["a"]));
+    let mut writer = journal(1, 9, 1..=3);
+    writer.archive();
+    writer.write(&host.disk("system@9-1-1.journal"));
+    let mut source = host.open(&rig);
+    assert_eq!(texts(&mut rig, &mut *source), messages(1..=3));
+    assert_eq!(texts(&mut rig, &mut *source), [""; 0], "the file is closed");
+    rig.commit();
+    let sinks: Vec<_> = SinkIndex::all().zip(["a", "b"].map(str::to_owned)).collect();
+    rig.sinks = sinks.clone();
+    rig.ready = rig.all();
+    source.set_sinks(&sinks);
+    let all = batches(&mut rig, &mut *source);
+    assert!(all.iter().all(|batch| batch.sinks == SinkSet::one(sinks[1].0)));
+    let seen: Vec<String> = all.iter().flat_map(rows).map(|(_, text)| text).collect();
+    assert_eq!(seen, messages(1..=3));
 }
 
 #[test]

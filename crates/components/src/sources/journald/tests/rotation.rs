@@ -19,6 +19,24 @@ fn files_of_a_sequence_are_merged_by_number() {
 }
 
 #[test]
+fn more_files_than_readers_are_merged() {
+    let (host, mut rig) = (Host::new(), SourceRig::new(&["out"]));
+    let mut users: Vec<JournalWriter> = (0..50_u64)
+        .map(|user| journal(user as u8 + 1, 9, (1..400).filter(|n| n % 50 == user)))
+        .collect();
+    let path = |user: usize| host.disk(&format!("user-{user}.journal"));
+    users.iter().enumerate().for_each(|(user, writer)| writer.write(&path(user)));
+    let mut source = host.open(&rig);
+    assert_eq!(texts(&mut rig, &mut *source), messages(1..400));
+    for number in [400, 401] {
+        let user = number as usize % 50;
+        add(&mut users[user], number);
+        users[user].write(&path(user));
+    }
+    assert_eq!(texts(&mut rig, &mut *source), messages([400, 401]));
+}
+
+#[test]
 fn sequences_are_merged_by_boot_and_monotonic_time_or_by_time() {
     let (host, mut rig) = (Host::new(), SourceRig::new(&["out"]));
     let (mut a, mut b) = (JournalWriter::begin(1, 8), JournalWriter::begin(2, 9));
@@ -89,7 +107,7 @@ fn a_stop_reads_the_rest_of_deleted_files() {
     let Polled::Batch(first, _) = rig.poll(&mut *source) else { panic!("no batch") };
     fs::remove_file(host.disk("system@9-1-1.journal")).unwrap();
     rig.advance(Duration::from_secs(31));
-    rig.ready = millstream_model::SinkSet::EMPTY;
+    rig.ready = SinkSet::EMPTY;
     rig.poll(&mut *source);
     assert!(source.close(true), "there is more");
     rig.ready = rig.all();
