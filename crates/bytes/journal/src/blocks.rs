@@ -9,8 +9,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Fewest blocks: one each for an entry, its array, and two fields.
 const BLOCKS_MIN: usize = 4;
 
-/// Offsets beyond are beyond the end of every file. Some systems reject them with an error that looks
-/// like a fault of the disk.
+/// Offsets beyond are beyond the end of every file. Some systems reject them with an error that
+/// looks like a fault of the disk.
 const OFFSET_MAX: u64 = 1 << 62;
 
 /// A reader that keeps the most recently used blocks.

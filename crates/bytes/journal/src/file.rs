@@ -220,9 +220,9 @@ impl<R: ReadAt> JournalFile<R> {
         Ok(entry)
     }
 
-    /// Checks that an entry is behind the last one, and that its number is between the numbers of its
-    /// neighbors. An entry has no other check of its number, and a caller that stores a wrong one
-    /// would miss entries later.
+    /// Checks that an entry is behind the last one, and that its number is between the numbers of
+    /// its neighbors. An entry has no other check of its number, and a caller that stores a wrong
+    /// number would miss entries later.
     fn check_order(&mut self, entry: &Entry) -> Result<(), Error> {
         if entry.offset <= self.cursor.last {
             return Err(Error::damaged(entry.offset, "an entry behind the last one"));

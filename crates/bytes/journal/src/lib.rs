@@ -5,8 +5,8 @@
 //!
 //! The reader reads regular and compact files, with keyed and unkeyed hashes, with fields that are
 //! compressed with zstd, LZ4 or xz, and sealed files. It needs no memory map, so a truncated file
-//! is an error and not a signal. It checks every offset, size and hash, so that a damaged file gives
-//! an error instead of wrong data.
+//! is an error and not a signal. It checks every offset, size and hash, so that a damaged file
+//! gives an error instead of wrong data. Only the times and the boot of an entry have no hash.
 //!
 //! ```no_run
 //! use millstream_journal::{Error, JournalFile, Limits};
@@ -35,9 +35,9 @@
 //! ```
 //!
 //! Entries share the objects of their fields: all entries of a service have one object for
-//! `_SYSTEMD_UNIT=x.service`. A [`FieldId`] identifies such an object, so a caller can remember what
-//! it knows about a field, and [`JournalFile::find_field`] with [`JournalFile::next_entry_if`] filter
-//! entries without decoding them.
+//! `_SYSTEMD_UNIT=x.service`. A [`FieldId`] identifies such an object, so a caller can remember
+//! what it knows about a field. [`JournalFile::find_field`] and [`JournalFile::next_entry_if`]
+//! filter entries without decoding them.
 
 #![forbid(unsafe_code)]
 

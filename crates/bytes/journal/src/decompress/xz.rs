@@ -1,7 +1,7 @@
 //! xz streams with one block, as liblzma writes a buffer.
 //!
-//! `lzma-rs` keeps all decompressed data of a stream in memory, so this module finds the chunks that
-//! the limit needs and passes only these to it.
+//! `lzma-rs` keeps all decompressed data of a stream in memory, so this module finds the chunks
+//! that the limit needs and passes only these to it.
 
 use std::io;
 

@@ -93,7 +93,7 @@ impl<R: ReadAt> JournalFile<R> {
     }
 
     /// Checks that the fields are linked to the current entry. If a field is damaged or truncated,
-    /// the hash of the entry does not show whether damage has replaced or repeated the other fields.
+    /// the hash of the entry does not show whether damage has replaced or repeated other fields.
     fn check_links(&mut self) -> Result<(), Error> {
         let Current { offset, ids, slots, .. } = &mut self.current;
         for (index, (slot, id)) in slots.iter_mut().zip(&*ids).enumerate() {
