@@ -3,7 +3,7 @@
 mod writer;
 
 use crate::Random;
-use millstream_journal::{Error, JournalFile, Limits};
+use millstream_journal::{Error, JournalFile, ReaderLimits};
 use writer::{Format, Pair, Written, write};
 
 pub const WORDS: &[&[u8]] = &[
@@ -28,7 +28,7 @@ const CHANGES_MAX: usize = 3;
 const CHANGE_BYTES_MAX: usize = 48;
 
 /// Small limits, which a small input reaches.
-const SMALL: Limits = Limits {
+const SMALL: ReaderLimits = ReaderLimits {
     field_bytes_max: 300,
     entry_bytes_max: 2_000,
     entry_fields_max: 10,
@@ -49,20 +49,21 @@ struct Read {
 /// Checks that the same entries are read from any bytes by readers with different caches, and that
 /// only written entries are read from a changed file.
 pub fn journal(input: &[u8]) {
-    let cached = read(input, Limits::default());
-    let uncached = read(input, Limits { cache_bytes: 0, block_bytes: 0, ..Limits::default() });
+    let cached = read(input, ReaderLimits::default());
+    let uncached =
+        read(input, ReaderLimits { cache_bytes: 0, block_bytes: 0, ..ReaderLimits::default() });
     assert_eq!(cached, uncached);
     read(input, SMALL);
     let mut random = Random::of(input);
     let format = Format::ALL[random.below(Format::ALL.len())];
     let (file, written) = write(format, input, &mut random);
-    let all = read(&file, Limits::default());
+    let all = read(&file, ReaderLimits::default());
     assert_eq!(all.len(), written.len());
     for (read, written) in all.iter().zip(&written) {
         assert!(read.is_complete && equals(read, written), "{read:?}, not {written:?}");
     }
     let file = changed(file, input, &mut random);
-    for entry in read(&file, Limits::default()) {
+    for entry in read(&file, ReaderLimits::default()) {
         // The number and the times of an entry have no hash.
         let is_written = written.iter().any(|written| is_part(&entry.pairs, &written.pairs));
         assert!(is_written, "read, but not written: {entry:?}");
@@ -79,7 +80,7 @@ fn is_part(pairs: &[Pair], all: &[Pair]) -> bool {
 }
 
 /// Reads all entries with undamaged numbers, and tries seeks and matches.
-fn read(file: &[u8], limits: Limits) -> Vec<Read> {
+fn read(file: &[u8], limits: ReaderLimits) -> Vec<Read> {
     let Ok(mut journal) = JournalFile::open(file, limits) else { return Vec::new() };
     let mut entries = Vec::new();
     // Every result is due to a different offset of eight bytes.

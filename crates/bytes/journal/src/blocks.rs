@@ -1,5 +1,6 @@
 //! Blocks of the file that are kept in memory.
 
+use crate::numbers;
 use crate::{Error, ReadAt};
 use std::io;
 
@@ -78,7 +79,7 @@ impl<R: ReadAt> Blocks<R> {
 
     /// Returns the number at an offset.
     pub(crate) fn number(&mut self, offset: u64) -> Result<u64, Error> {
-        Ok(crate::object::number(self.bytes(offset, 8)?, 0))
+        Ok(numbers::number(self.bytes(offset, 8)?, 0))
     }
 
     /// Reads bytes from the file itself, and not from a block that may be old.

@@ -1,6 +1,7 @@
 //! The position between two entries.
 
 use crate::blocks::Blocks;
+use crate::numbers;
 use crate::object::{self, ARRAY_BYTES, ENTRY, ENTRY_ARRAY, Layout, OBJECT_BYTES};
 use crate::{Error, Header, ReadAt, State};
 
@@ -67,7 +68,7 @@ pub(crate) fn next_array<R: ReadAt>(blocks: &mut Blocks<R>, offset: u64) -> Resu
 /// Returns the type of the object at `offset`, and the offset of the next object.
 fn any_object<R: ReadAt>(blocks: &mut Blocks<R>, offset: u64) -> Result<(u8, u64), Error> {
     let bytes = blocks.bytes(offset, OBJECT_BYTES)?;
-    let (kind, size) = (bytes[0], object::number(bytes, 8));
+    let (kind, size) = (bytes[0], numbers::number(bytes, 8));
     let end = offset.checked_add(size).and_then(|end| end.checked_next_multiple_of(8));
     let end = end.filter(|_| kind != 0 && size >= OBJECT_BYTES as u64);
     end.map(|end| (kind, end)).ok_or(Error::damaged(offset, "an object"))
@@ -152,7 +153,7 @@ impl Cursor {
         let bytes = blocks.bytes(start, (count * width) as usize)?;
         let passed = self.passed;
         let items = (0..count).map(|index| {
-            let entry = object::item(bytes, (index * width) as usize, header.is_compact());
+            let entry = numbers::item(bytes, (index * width) as usize, header.is_compact());
             Item { at: start + index * width, entry, passed: passed + index + 1 }
         });
         self.ahead.extend(items);

@@ -3,8 +3,9 @@
 use crate::blocks::Blocks;
 use crate::decompress::{Decompressor, input_max};
 use crate::hash::{jenkins, siphash24};
+use crate::numbers;
 use crate::object::{self, COMPRESSED_LZ4, COMPRESSED_XZ, COMPRESSED_ZSTD, DATA, Layout};
-use crate::{Error, FieldId, Header, Id, Limits, ReadAt};
+use crate::{Error, FieldId, Header, Id, ReadAt, ReaderLimits};
 use hashbrown::HashMap;
 
 /// What the object of a field is called in errors.
@@ -78,7 +79,7 @@ pub(crate) struct Generation {
 /// Decoded pairs. The pairs of two generations are kept. When the new one is full, the old one is
 /// dropped, so that the pairs in use stay.
 pub(crate) struct Pairs {
-    limits: Limits,
+    limits: ReaderLimits,
     is_keyed: bool,
     key: Id,
     layout: Layout,
@@ -92,7 +93,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    pub(crate) fn new(header: &Header, limits: Limits) -> Pairs {
+    pub(crate) fn new(header: &Header, limits: ReaderLimits) -> Pairs {
         Pairs {
             limits,
             is_keyed: header.is_keyed(),
@@ -206,8 +207,8 @@ impl Pairs {
         let (bytes, size) = object::object(blocks, id.0, FIELD, self.layout.data)?;
         let compression = bytes[1] & COMPRESSED;
         let mut read = Read {
-            hash: object::number(bytes, 16),
-            is_unique: object::number(bytes, 56) <= 1,
+            hash: numbers::number(bytes, 16),
+            is_unique: numbers::number(bytes, 56) <= 1,
             total: size - self.layout.data as u64,
         };
         let payload = id.0 + self.layout.data as u64;

@@ -24,8 +24,8 @@ pub enum Error {
         /// The incompatible flag, such as `1 << 5`.
         flag: String,
     },
-    /// The file is damaged, or its writer stopped before a change was complete. The reader goes on
-    /// behind the damage.
+    /// The file is damaged, or its writer stopped before a change was complete. The reader
+    /// continues behind the damage.
     #[error("the journal is damaged at offset {offset}: expected {expected}")]
     Damaged {
         /// Offset of the damaged object or value, in bytes.

@@ -6,9 +6,10 @@ use crate::blocks::Blocks;
 use crate::cursor::Cursor;
 use crate::data::{Pairs, Slot};
 use crate::header::{HEADER_BYTES, id};
+use crate::numbers;
 use crate::object::{self, ENTRY, ENTRY_BYTES, Layout};
 use crate::seek::{Key, Search};
-use crate::{Entry, Error, FieldId, Header, Id, Limits, ReadAt, State};
+use crate::{Entry, Error, FieldId, Header, Id, ReadAt, ReaderLimits, State};
 pub use fields::Fields;
 use std::ops::RangeInclusive;
 
@@ -22,7 +23,7 @@ const HEADER_READS_MAX: usize = 4;
 pub struct JournalFile<R> {
     blocks: Blocks<R>,
     header: Header,
-    limits: Limits,
+    limits: ReaderLimits,
     cursor: Cursor,
     /// The next entry, if it is known already.
     next: Option<Result<u64, Error>>,
@@ -61,7 +62,7 @@ impl<R: ReadAt> JournalFile<R> {
     /// # Errors
     ///
     /// Fails if the file cannot be read, is not a journal, or uses an unknown feature.
-    pub fn open(reader: R, limits: Limits) -> Result<JournalFile<R>, Error> {
+    pub fn open(reader: R, limits: ReaderLimits) -> Result<JournalFile<R>, Error> {
         let blocks = Blocks::new(reader, limits.block_bytes);
         let header = read_header(&blocks)?;
         Ok(JournalFile {
@@ -148,7 +149,7 @@ impl<R: ReadAt> JournalFile<R> {
     ///
     /// # Errors
     ///
-    /// An error for damage stands for the damaged entry, and the next call continues behind it.
+    /// An error for damage takes the place of the damaged entry. The next call continues behind it.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, Error> {
         let next = match self.next.take() {
             Some(next) => next.map(Some),
@@ -210,9 +211,9 @@ impl<R: ReadAt> JournalFile<R> {
         let count = items.min(self.limits.entry_fields_max as u64) as usize;
         let bytes = self.blocks.bytes(offset + ENTRY_BYTES as u64, count * width)?;
         let items_at = bytes.chunks_exact(width);
-        current.ids.extend(items_at.clone().map(|at| FieldId(object::item(at, 0, is_compact))));
+        current.ids.extend(items_at.clone().map(|at| FieldId(numbers::item(at, 0, is_compact))));
         if !is_compact {
-            current.hashes.extend(items_at.map(|at| object::number(at, 8)));
+            current.hashes.extend(items_at.map(|at| numbers::number(at, 8)));
         }
         current.has_more = items > count as u64;
         current.offset = offset;
@@ -269,7 +270,7 @@ impl<R: ReadAt> JournalFile<R> {
         let Some(Ok(next)) = self.next else { return None };
         let kind = (ENTRY, "an entry");
         let entry = object::object(&mut self.blocks, next, kind, ENTRY_BYTES).ok()?;
-        Some(object::number(entry.0, 16))
+        Some(numbers::number(entry.0, 16))
     }
 }
 
@@ -290,11 +291,11 @@ fn read_header<R: ReadAt>(blocks: &Blocks<R>) -> Result<Header, Error> {
 /// Parses and checks the first bytes of an entry.
 fn parse_entry(bytes: &[u8], offset: u64) -> Result<Entry, Error> {
     let entry = Entry {
-        seqnum: object::number(bytes, 16),
-        realtime: object::number(bytes, 24),
-        monotonic: object::number(bytes, 32),
+        seqnum: numbers::number(bytes, 16),
+        realtime: numbers::number(bytes, 24),
+        monotonic: numbers::number(bytes, 32),
         boot_id: id(bytes, 40),
-        xor_hash: object::number(bytes, 56),
+        xor_hash: numbers::number(bytes, 56),
         offset,
     };
     let is_valid = entry.seqnum > 0

@@ -1,6 +1,6 @@
 //! The header of a journal file.
 
-use crate::object::{number, number32};
+use crate::numbers::{number, number32};
 use crate::{Error, Id};
 
 /// First bytes of a journal.

@@ -9,11 +9,11 @@
 //! gives an error instead of wrong data. Only the times and the boot of an entry have no hash.
 //!
 //! ```no_run
-//! use millstream_journal::{Error, JournalFile, Limits};
+//! use millstream_journal::{Error, JournalFile, ReaderLimits};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let file = std::fs::File::open("/var/log/journal/0123456789abcdef/system.journal")?;
-//! let mut journal = JournalFile::open(file, Limits::default())?;
+//! let mut journal = JournalFile::open(file, ReaderLimits::default())?;
 //! journal.seek_seqnum(17)?;
 //! loop {
 //!     match journal.next_entry() {
@@ -52,6 +52,7 @@ mod hash;
 mod header;
 mod limits;
 mod links;
+mod numbers;
 mod object;
 mod read;
 mod seek;
@@ -61,5 +62,5 @@ pub use error::Error;
 pub use file::{Fields, JournalFile};
 pub use hash::{jenkins, siphash24};
 pub use header::{Header, State};
-pub use limits::Limits;
+pub use limits::ReaderLimits;
 pub use read::ReadAt;

@@ -1,8 +1,8 @@
-//! Limits that keep damaged or hostile files from using much memory.
+//! ReaderLimits that keep damaged or hostile files from using much memory.
 
-/// Limits of a reader.
+/// ReaderLimits of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReaderLimits {
     /// Maximum decompressed bytes of a field, with its name. A longer value is truncated, and
     /// [`Field::truncated`](crate::Field::truncated) is set. The default is 1 MiB.
     pub field_bytes_max: usize,
@@ -19,9 +19,9 @@ pub struct Limits {
     pub block_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ReaderLimits {
+    fn default() -> ReaderLimits {
+        ReaderLimits {
             field_bytes_max: 1 << 20,
             entry_bytes_max: 8 << 20,
             entry_fields_max: 1024,

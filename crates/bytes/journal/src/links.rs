@@ -3,6 +3,7 @@
 use crate::blocks::Blocks;
 use crate::cursor::{capacity, next_array};
 use crate::data::FIELD;
+use crate::numbers;
 use crate::object::{self, ARRAY_BYTES, Layout};
 use crate::{Error, FieldId, Header, ReadAt};
 
@@ -20,7 +21,7 @@ pub(crate) fn is_linked<R: ReadAt>(
     let layout = Layout::new(header.is_compact());
     let (bytes, _) = object::object(blocks, id.0, FIELD, layout.data)?;
     // The first entry is in the field, and the others are in arrays.
-    let (first, mut array) = (object::number(bytes, 40), object::number(bytes, 48));
+    let (first, mut array) = (numbers::number(bytes, 40), numbers::number(bytes, 48));
     if first == entry || array == 0 {
         return Ok(first == entry);
     }
@@ -70,5 +71,5 @@ fn linked<R: ReadAt>(
 ) -> Result<u64, Error> {
     let width = layout.array_item;
     let bytes = blocks.bytes(array + ARRAY_BYTES + index * width as u64, width)?;
-    Ok(object::item(bytes, 0, width == 4))
+    Ok(numbers::item(bytes, 0, width == 4))
 }

@@ -2,6 +2,7 @@
 
 use crate::blocks::Blocks;
 use crate::cursor::{Cursor, Place, capacity, next_array};
+use crate::numbers;
 use crate::object::{self, ARRAY_BYTES, ENTRY, ENTRY_BYTES, Layout};
 use crate::{Error, Header, ReadAt};
 
@@ -110,14 +111,14 @@ impl<R: ReadAt> Search<'_, R> {
         let width = Layout::new(is_compact).array_item;
         let at = array.offset + ARRAY_BYTES + index * width as u64;
         let bytes = self.blocks.bytes(at, width)?;
-        Ok(object::item(bytes, 0, is_compact))
+        Ok(numbers::item(bytes, 0, is_compact))
     }
 
     /// Returns the key of an entry, after a check that its number fits its position.
     fn key_at(&mut self, array: &Array, index: u64) -> Result<u64, Error> {
         let entry = self.entry(array, index)?;
         let seqnum = object::object(self.blocks, entry, (ENTRY, "an entry"), ENTRY_BYTES)?;
-        let seqnum = object::number(seqnum.0, 16);
+        let seqnum = numbers::number(seqnum.0, 16);
         let position = array.passed + index;
         let (head, n_entries) = (self.header.head_entry_seqnum, self.header.n_entries);
         // The writer may have counted the next entry already.
@@ -132,7 +133,7 @@ impl<R: ReadAt> Search<'_, R> {
 
     fn key_of(&mut self, entry: u64) -> Result<u64, Error> {
         let (bytes, _) = object::object(self.blocks, entry, (ENTRY, "an entry"), ENTRY_BYTES)?;
-        Ok(object::number(bytes, if self.key == Key::Seqnum { 16 } else { 24 }))
+        Ok(numbers::number(bytes, if self.key == Key::Seqnum { 16 } else { 24 }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Damaged journals: no panic, no invented data, and no missing entry that is undamaged.
 
 use crate::fixtures::{NAMES, Whole, journal, open, rest, whole};
-use millstream_journal::{Error, FieldId, JournalFile, Limits};
+use millstream_journal::{Error, FieldId, JournalFile, ReaderLimits};
 use millstream_testkit_random::{Seed, TestSize};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -95,7 +95,7 @@ impl Original {
 
     /// Reads a damaged copy, and checks what is read.
     fn check(&self, bytes: &[u8], damage: &Range<u64>) {
-        let limits = Limits { block_bytes: 0, ..Limits::default() };
+        let limits = ReaderLimits { block_bytes: 0, ..ReaderLimits::default() };
         let Ok(mut journal) = JournalFile::open(bytes, limits) else {
             assert!(touches(damage, &HEADER));
             return;

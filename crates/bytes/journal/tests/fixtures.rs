@@ -2,7 +2,7 @@
 //! prints for them. `tests/fixtures/README.md` says how they were made.
 
 use crate::export::{Exported, parse};
-use millstream_journal::{Entry, Error, JournalFile, Limits, ReadAt};
+use millstream_journal::{Entry, Error, JournalFile, ReadAt, ReaderLimits};
 
 /// Names of the fixtures: the version of systemd, and the format.
 pub const NAMES: &[&str] = &[
@@ -39,7 +39,7 @@ fn unpacked(name: &str) -> Vec<u8> {
 
 /// Opens a journal.
 pub fn open(bytes: &[u8]) -> JournalFile<&[u8]> {
-    JournalFile::open(bytes, Limits::default()).unwrap()
+    JournalFile::open(bytes, ReaderLimits::default()).unwrap()
 }
 
 /// An entry with its fields, of which each may be damaged.

@@ -1,7 +1,7 @@
 //! A journal that grows while it is read, changed in the order in which journald changes it.
 
 use crate::fixtures::{NAMES, Whole, journal, open, rest};
-use millstream_journal::{JournalFile, Limits, ReadAt};
+use millstream_journal::{JournalFile, ReadAt, ReaderLimits};
 use std::cell::RefCell;
 use std::io;
 
@@ -109,7 +109,7 @@ fn appended_entries_are_read_once_and_whole() {
         let bytes = journal(name);
         let entries = rest(&mut open(&bytes));
         let file = Growing(RefCell::new(earlier(&bytes, &entries, 0, Step::Counted)));
-        let mut journal = JournalFile::open(&file, Limits::default()).unwrap();
+        let mut journal = JournalFile::open(&file, ReaderLimits::default()).unwrap();
         assert_eq!(journal.next_entry().unwrap(), None);
         let mut read = Vec::new();
         for count in 0..=entries.len() {
@@ -137,7 +137,7 @@ fn a_seek_behind_the_last_entry_waits_for_the_next() {
     let entries = rest(&mut open(&bytes));
     for count in [0, 1, 4, 5, 100] {
         let file = Growing(RefCell::new(earlier(&bytes, &entries, count, Step::Counted)));
-        let mut journal = JournalFile::open(&file, Limits::default()).unwrap();
+        let mut journal = JournalFile::open(&file, ReaderLimits::default()).unwrap();
         journal.seek_seqnum(count as u64 + 1).unwrap();
         assert_eq!(journal.next_entry().unwrap(), None);
         assert!(!journal.refresh().unwrap());
@@ -150,7 +150,7 @@ fn a_seek_behind_the_last_entry_waits_for_the_next() {
 #[test]
 fn another_file_in_the_place_is_an_error() {
     let file = Growing(RefCell::new(journal("252-compact")));
-    let mut reader = JournalFile::open(&file, Limits::default()).unwrap();
+    let mut reader = JournalFile::open(&file, ReaderLimits::default()).unwrap();
     *file.0.borrow_mut() = journal("252-sealed");
     assert!(reader.refresh().unwrap_err().to_string().contains("the id"));
 }

@@ -1,7 +1,7 @@
-//! Limits of memory.
+//! ReaderLimits of memory.
 
 use crate::fixtures::{NAMES, journal, open, rest};
-use millstream_journal::{JournalFile, Limits};
+use millstream_journal::{JournalFile, ReaderLimits};
 
 #[test]
 fn long_values_are_truncated_and_reported() {
@@ -9,7 +9,7 @@ fn long_values_are_truncated_and_reported() {
         let bytes = journal(name);
         let entries = rest(&mut open(&bytes));
         for field_bytes_max in [256, 300, 1000, 25_000] {
-            let limits = Limits { field_bytes_max, ..Limits::default() };
+            let limits = ReaderLimits { field_bytes_max, ..ReaderLimits::default() };
             let mut journal = JournalFile::open(&bytes[..], limits).unwrap();
             for expected in &entries {
                 assert_eq!(journal.next_entry().unwrap(), Some(expected.entry));
@@ -30,7 +30,7 @@ fn small_caches_change_no_entry() {
     for name in NAMES {
         let bytes = journal(name);
         let entries = rest(&mut open(&bytes));
-        let limits = Limits { cache_bytes: 0, block_bytes: 0, ..Limits::default() };
+        let limits = ReaderLimits { cache_bytes: 0, block_bytes: 0, ..ReaderLimits::default() };
         let mut journal = JournalFile::open(&bytes[..], limits).unwrap();
         for (entry, expected) in rest(&mut journal).iter().zip(&entries) {
             assert_eq!((entry.entry, &entry.pairs), (expected.entry, &expected.pairs));
@@ -41,7 +41,7 @@ fn small_caches_change_no_entry() {
 #[test]
 fn an_entry_with_too_many_fields_has_the_first_ones_and_an_error() {
     let bytes = journal("255-regular-xz");
-    let limits = Limits { entry_fields_max: 5, ..Limits::default() };
+    let limits = ReaderLimits { entry_fields_max: 5, ..ReaderLimits::default() };
     let mut journal = JournalFile::open(&bytes[..], limits).unwrap();
     journal.next_entry().unwrap().unwrap();
     let fields: Vec<_> = journal.fields().unwrap().collect();
@@ -54,7 +54,7 @@ fn an_entry_with_too_many_fields_has_the_first_ones_and_an_error() {
 fn the_fields_of_an_entry_share_a_limit() {
     let bytes = journal("252-regular");
     let entries = rest(&mut open(&bytes));
-    let limits = Limits { entry_bytes_max: 2000, ..Limits::default() };
+    let limits = ReaderLimits { entry_bytes_max: 2000, ..ReaderLimits::default() };
     let mut journal = JournalFile::open(&bytes[..], limits).unwrap();
     for expected in &entries {
         journal.next_entry().unwrap().unwrap();

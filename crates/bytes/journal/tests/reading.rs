@@ -2,7 +2,7 @@
 
 use crate::export::Exported;
 use crate::fixtures::{NAMES, Whole, exported, journal, open, rest, whole};
-use millstream_journal::{Error, JournalFile, Limits, State};
+use millstream_journal::{Error, JournalFile, ReaderLimits, State};
 use std::collections::HashSet;
 
 fn assert_equal(name: &str, entry: &Whole, exported: &Exported) {
@@ -120,7 +120,7 @@ fn entries_are_filtered_by_ids() {
 
 #[test]
 fn other_files_are_errors() {
-    let open = |bytes: &[u8]| JournalFile::open(bytes, Limits::default()).err().unwrap();
+    let open = |bytes: &[u8]| JournalFile::open(bytes, ReaderLimits::default()).err().unwrap();
     assert!(matches!(open(b""), Error::NotAJournal));
     assert!(matches!(open(&[b'x'; 5000]), Error::NotAJournal));
     let mut bytes = journal("252-sealed");

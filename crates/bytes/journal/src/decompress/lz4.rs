@@ -1,6 +1,6 @@
 //! LZ4 blocks behind their decompressed length.
 
-use crate::object::number;
+use crate::numbers::number;
 
 /// Appends up to `limit` decompressed bytes to `output`, and returns the complete length, or `None`
 /// if the data is damaged.

@@ -3,6 +3,7 @@
 use super::{Current, JournalFile};
 use crate::data::{FIELD, Slot};
 use crate::links::is_linked;
+use crate::numbers;
 use crate::object;
 use crate::{Error, Field, FieldId, ReadAt};
 
@@ -146,7 +147,7 @@ impl<R: ReadAt> JournalFile<R> {
         let mut id = self.blocks.number(item)?;
         while id != 0 {
             let (bytes, _) = object::object(&mut self.blocks, id, FIELD, 64)?;
-            let (found, next) = (object::number(bytes, 16), object::number(bytes, 24));
+            let (found, next) = (numbers::number(bytes, 16), numbers::number(bytes, 24));
             if found == hash && self.pairs.is(&mut self.blocks, FieldId(id), pair)? {
                 return Ok(Some(FieldId(id)));
             }

@@ -2,7 +2,9 @@
 
 use super::discover::{FileKey, FoundFile, Place, is_archived};
 use super::filter::{FileFilter, Filter, is_of_boot};
-use millstream_journal::{Entry, Error, Fields, Header, Id, JournalFile, Limits, ReadAt, State};
+use millstream_journal::{
+    Entry, Error, Fields, Header, Id, JournalFile, ReadAt, ReaderLimits, State,
+};
 use millstream_model::EngineTime;
 use millstream_recorder::file::RecordedFile;
 use std::cell::Cell;
@@ -64,16 +66,16 @@ impl ReadCx<'_> {
         self.readers.get() > READERS_MAX
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> ReaderLimits {
         let is_small = self.readers.get() >= MANY_READERS;
         // The limit of the reader includes the name.
         let field_bytes_max = self.field_bytes_max + 256;
-        Limits {
+        ReaderLimits {
             field_bytes_max,
             entry_bytes_max: field_bytes_max + ENTRY_SPARE_BYTES,
             cache_bytes: if is_small { SMALL_BYTES[1] } else { CACHE_BYTES },
             block_bytes: if is_small { SMALL_BYTES[0] } else { BLOCK_BYTES },
-            ..Limits::default()
+            ..ReaderLimits::default()
         }
     }
 }
