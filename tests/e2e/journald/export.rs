@@ -69,11 +69,11 @@ fn every_field_is_the_one_that_journalctl_prints() {
             let own = if name == "MESSAGE" { "message" } else { name };
             assert_eq!(event[own], text(value), "{name} of {event:?}");
         }
-        let level = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+        let level = ["fatal", "error", "error", "error", "warn", "info", "info", "debug"];
         let priority: usize = expected["PRIORITY"].as_str().unwrap().parse().unwrap();
         let level = level.get(priority).map_or(Value::Null, |level| Value::from(*level));
         assert_eq!(event.get("level").cloned().unwrap_or_default(), level);
-        let added = ["timestamp", "message", "level", "meta"];
+        let added = ["timestamp", "message", "level", "severity_number", "meta"];
         let unknown = |name: &&String| {
             !added.contains(&name.as_str()) && !expected.contains_key(name.as_str())
         };

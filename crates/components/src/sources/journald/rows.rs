@@ -3,7 +3,7 @@
 //! Values are copied into the block. Many entries share a value, such as the name of their unit, and
 //! the block contains such a value once.
 
-use super::level::{LEVELS, level};
+use super::level::{self, LevelCells, level_cells};
 use bytes::Bytes;
 use millstream_journal::{Entry, Error, Field, FieldId, Fields, Id};
 use millstream_model::limits::BLOCK_BYTES;
@@ -67,6 +67,7 @@ pub struct Rows {
     by_name: HashMap<Box<[u8]>, usize>,
     shared: Vec<Shared>,
     levels: Vec<Cell>,
+    severities: Vec<Cell>,
     shown: Vec<bool>,
     is_all_shown: bool,
     boot: (Id, Cell),
@@ -88,7 +89,7 @@ struct Row {
     /// Start and length of the message in the block.
     message: Option<(usize, usize)>,
     is_message_truncated: bool,
-    level: Option<Cell>,
+    level: LevelCells,
     /// Time at which the program created the entry, in microseconds since 1970.
     time: Option<u64>,
     /// Fields that occur more than once: column and values.
@@ -109,6 +110,7 @@ impl Rows {
             by_name: HashMap::new(),
             shared: vec![Shared::default(); SHARED_MAX],
             levels: Vec::new(),
+            severities: Vec::new(),
             shown: Vec::new(),
             is_all_shown: true,
             boot: (Id::default(), Cell::ABSENT),
@@ -196,6 +198,7 @@ impl Rows {
         }
         self.columns.iter_mut().for_each(|(_, cells)| cells.truncate(rows));
         self.levels.truncate(rows);
+        self.severities.truncate(rows);
         self.shown.truncate(rows);
         (self.used, self.expanded) = (used, expanded);
     }
@@ -254,7 +257,7 @@ impl Rows {
             // The boot is in the entry itself.
             b"_BOOT_ID" => return true,
             b"PRIORITY" => {
-                row.level = level(value).map(|(start, len)| Cell::own(Kind::Text, start, len));
+                row.level = level_cells(value);
             }
             b"_SOURCE_REALTIME_TIMESTAMP" => {
                 row.time = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
@@ -388,7 +391,8 @@ impl Rows {
         self.builder.id(id, id_len);
         let us = row.time.unwrap_or(entry.realtime);
         self.builder.time(i64::try_from(us.saturating_mul(1000)).unwrap_or(i64::MAX));
-        self.levels.push(row.level.unwrap_or(Cell::ABSENT));
+        self.levels.push(row.level.level);
+        self.severities.push(row.level.number);
         self.shown.push(row.message.is_some());
         self.is_all_shown &= row.message.is_some();
         true
@@ -427,8 +431,10 @@ impl Rows {
         let rows = self.builder.rows();
         let block = self.block.freeze(self.used);
         let mut batch = self.builder.finish(block, cx.info.clone(), sinks, cx.now.unix_ns);
-        let mut columns = Vec::with_capacity(self.columns.len() + 1);
-        columns.push(Column::new(Arc::from("level"), self.levels, LEVELS));
+        let mut columns = Vec::with_capacity(self.columns.len() + 2);
+        for (name, cells) in [("level", self.levels), ("severity_number", self.severities)] {
+            columns.push(Column::new(Arc::from(name), cells, level::TEXT));
+        }
         let present = self.columns.into_iter().filter(|(_, cells)| !cells.is_empty());
         columns.extend(present.map(|(name, mut cells)| {
             cells.resize(rows, Cell::ABSENT);
