@@ -53,6 +53,17 @@ mod gnu {
         _ = unsafe { malloc_trim(0) };
     }
 
+    /// Reads each page of the program's constants and code, so that they are resident.
+    #[cfg(test)]
+    pub fn touch_program() {
+        let start = &raw const __executable_start;
+        let length = (&raw const etext).addr() - start.addr();
+        for offset in (0..length).step_by(4096) {
+            // SAFETY: the segments before the end of the code are mapped and readable.
+            _ = unsafe { start.add(offset).read_volatile() };
+        }
+    }
+
     pub fn unmap_program() -> bool {
         let start = (&raw const __executable_start).addr();
         let end = (&raw const etext).addr();
@@ -137,6 +148,7 @@ mod tests {
             let line = text.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
             line.trim().trim_end_matches(" kB").parse().unwrap()
         };
+        super::gnu::touch_program();
         let before = resident_file_kib();
         assert!(super::unmap_program());
         let after = resident_file_kib();
