@@ -29,6 +29,8 @@ pub struct JournalFile<R> {
     next: Option<Result<u64, Error>>,
     /// Number of the last entry, or 0.
     last_seqnum: u64,
+    /// Number of the entry before the last one, or 0.
+    earlier_seqnum: u64,
     current: Current,
     pairs: Pairs,
 }
@@ -73,6 +75,7 @@ impl<R: ReadAt> JournalFile<R> {
             cursor: Cursor::default(),
             next: None,
             last_seqnum: 0,
+            earlier_seqnum: 0,
             current: Current::default(),
         })
     }
@@ -141,6 +144,7 @@ impl<R: ReadAt> JournalFile<R> {
         self.cursor = cursor;
         self.next = next.map(Ok);
         self.last_seqnum = 0;
+        self.earlier_seqnum = 0;
         Ok(())
     }
 
@@ -167,6 +171,7 @@ impl<R: ReadAt> JournalFile<R> {
             self.current.clear();
             return Err(error);
         }
+        self.earlier_seqnum = self.last_seqnum;
         self.last_seqnum = entry.seqnum;
         self.cursor.last = entry.offset;
         Ok(Some(entry))
@@ -238,8 +243,9 @@ impl<R: ReadAt> JournalFile<R> {
         if is_ordered {
             return Ok(());
         }
-        // Two entries in a row that are before the last one: the last one was wrong.
-        if next.is_some_and(|next| seqnum < next && next <= last) {
+        // Two entries in a row between the last two: the last one was wrong. Entries before both
+        // are repeated.
+        if self.earlier_seqnum < seqnum && next.is_some_and(|next| seqnum < next && next <= last) {
             self.last_seqnum = seqnum;
         }
         Err(Error::damaged(entry.offset + 16, "a number between those of the entries around it"))
