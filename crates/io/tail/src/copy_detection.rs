@@ -185,6 +185,21 @@ impl Candidate {
             && modified_ns(&self.stat) + MODIFIED_UNIT_NS < modified_ns(&stat))
     }
 
+    /// Returns whether the candidate begins with all of `part`, judged by the first and the last
+    /// bytes of `part`.
+    pub fn begins_with(&mut self, part: &mut Content) -> io::Result<bool> {
+        let end = part.bytes()?;
+        Ok(end > 0
+            && Head::read(part, HEAD_BYTES_MAX)?.matches(&mut self.content)?
+            && Fingerprint::read(part, end)?.matches(&mut self.content)?)
+    }
+
+    /// Returns whether the candidate begins with all of `part`, and contains more data.
+    pub fn extends(&mut self, part: &mut Content) -> io::Result<bool> {
+        let end = part.bytes()?;
+        Ok(self.begins_with(part)? && self.content.read_at(&mut [0], end)? > 0)
+    }
+
     /// Returns whether the candidate's whole content is a prefix of `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {

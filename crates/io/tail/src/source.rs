@@ -689,7 +689,11 @@ impl FileSource {
                 self.copies().truncated(id, cx);
                 return false;
             }
-            Ok(Read::End | Read::Nothing) => self.after_end(id, cursor, head, cx),
+            Ok(Read::End | Read::Nothing) => {
+                if !self.after_end(id, cursor, head, cx) {
+                    return false;
+                }
+            }
             Err(error) => {
                 let name = tail.name();
                 cx.counters.error("read");
@@ -702,21 +706,24 @@ impl FileSource {
         false
     }
 
-    /// Handles a read that reached the end of a file, which was read up to `head`.
-    fn after_end(&mut self, id: OriginId, cursor: Cursor, head: u64, cx: &SourceCx<'_>) {
+    /// Handles a read that reached the end of a file, which was read up to `head`. Returns `false`
+    /// if the file must be read later.
+    fn after_end(&mut self, id: OriginId, cursor: Cursor, head: u64, cx: &SourceCx<'_>) -> bool {
+        let lacks_data = self.files.get(id).is_some_and(|tail| tail.lacks_data(cursor, head));
+        if lacks_data && self.copies().awaits_copy(id, cx) {
+            return false;
+        }
         let open = &self.scope.open;
-        let Some(tail) = self.files.get_mut(id) else { return };
-        let position = cursor.position;
-        // The file ends before data that other cursors have read, because reading continues in a
-        // copy that lacks this data.
-        if tail.is_in_copy() && position < head && tail.cursors().list().contains(&cursor) {
-            skip_missing(tail, position, head, cx);
+        let Some(tail) = self.files.get_mut(id) else { return false };
+        if lacks_data {
+            skip_missing(tail, cursor.position, head, cx);
         }
         tail.log_error(cx);
         tail.save_compressed_state(&*open.store);
         tail.reached(head);
         let read_timeout = self.scope.settings.read_timeout;
         self.files.poll_for_more(id, &mut self.watch, cx.now.since_start, read_timeout);
+        true
     }
 
     /// Takes a file off the queue once all cursors have read it to its end. Closes the file if it

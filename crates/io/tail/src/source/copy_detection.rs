@@ -6,7 +6,7 @@
 //! with the same id.
 
 use super::adoption::Adoption;
-use super::copy_search::{CopyFile, CopySearch};
+use super::copy_search::{CopyFile, CopySearch, PartialCopy};
 use super::finishing::Finishing;
 use super::history::History;
 use super::holding::Holding;
@@ -14,11 +14,12 @@ use super::insertion::Insertion;
 use super::orphans::Orphan;
 use super::retention::Retention;
 use super::rotations::UnknownFile;
-use super::schedule::UNWATCHED_POLL;
+use super::schedule::{TICK, UNWATCHED_POLL};
 use super::scope::{Names, Scope};
 use super::skipping::skip_range;
 use super::tails::Tails;
 use super::walks::Walks;
+use super::{GONE_SILENCE, is_silent};
 use crate::content::Content;
 use crate::copy_detection::{Candidate, Originals, may_be_rotation};
 use crate::folder_inodes::FolderInodes;
@@ -184,21 +185,9 @@ impl Copies<'_> {
         if name.is_some() && self.match_settled(&mut candidate, &others) {
             return Ok(None);
         }
-        if let Some(id) = self.held_part_in(&mut candidate, &others) {
-            self.continue_held_part(id, candidate, &mut others, cx);
-            return Ok(None);
+        if let Some(original) = self.part_in(&mut candidate, &others) {
+            return self.adopt_copy(candidate, original, &mut others, cx).map(Some);
         }
-        self.adopt_unheld(candidate, name, others, cx)
-    }
-
-    /// Adopts a file that no incomplete held copy continues in.
-    fn adopt_unheld(
-        &mut self,
-        mut candidate: Candidate,
-        name: Option<PathBuf>,
-        mut others: Comparison<'_>,
-        cx: &SourceCx<'_>,
-    ) -> io::Result<Option<Tail>> {
         // Rotations compress files that were renamed, and copy files that keep their path. A plain
         // file with the content of a renamed file is therefore another generation.
         let is_plain = !candidate.content.is_compressed();
@@ -454,8 +443,11 @@ impl Copies<'_> {
         log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
         let mut tail = self.adoption().adopt(candidate, start)?;
         tail.set_copy_of(Some(original));
-        // With this record, a truncation of the original is noticed even before its first read.
-        if let Some(original) = others.get_mut(original, self.files) {
+        // With this record, a truncation of the original is noticed even before its first read. A
+        // held copy is never truncated, and may be shorter.
+        let retention = &*self.retention;
+        let is_file = |tail: &&mut Tail| !retention.is_read_from_copy(tail);
+        if let Some(original) = others.get_mut(original, self.files).filter(is_file) {
             original.note_copied(last);
         }
         Ok(tail)
@@ -625,63 +617,54 @@ impl Copies<'_> {
         self.walks.request();
     }
 
-    /// Returns the file of which the candidate contains more than its held copy. A crash in the
-    /// middle of copying a deleted file leaves such an incomplete copy.
-    fn held_part_in(&self, candidate: &mut Candidate, others: &Comparison<'_>) -> Option<OriginId> {
-        let mut ids = others.originals.ids_for(candidate).into_iter();
-        ids.find(|id| {
-            let Some(tail) = others.get(*id, self.files) else { return false };
-            self.is_held_part_in(tail, candidate).unwrap_or(false)
-        })
+    /// Returns the deleted file whose incomplete held copy the candidate contains and continues.
+    /// The candidate is adopted as a copy. Before the candidate's first read,
+    /// [`Copies::follow_copy`] makes the file continue in it.
+    fn part_in(&self, candidate: &mut Candidate, others: &Comparison<'_>) -> Option<OriginId> {
+        let ids = others.originals.ids_for(candidate).into_iter();
+        let mut tails = ids.filter_map(|id| others.get(id, self.files));
+        tails.find(|tail| self.retention.is_extended_by(tail, candidate)).map(Tail::id)
     }
 
-    /// Returns whether a file is read from its held copy, and the candidate contains the copied
-    /// part and more.
-    fn is_held_part_in(&self, tail: &Tail, candidate: &mut Candidate) -> io::Result<bool> {
-        let Some(held) = tail.held() else { return Ok(false) };
-        let Some(to) = held.copied_to() else { return Ok(false) };
-        let file = self.retention.open(held)?;
-        if tail.inode() != Inode::of(&fstat(&file)?) || candidate.content.bytes()? <= to {
-            return Ok(false);
+    /// If a file is read from an incomplete held copy, and an open copy contains more of the file,
+    /// continues in the open copy and returns `true`.
+    pub(super) fn continue_part(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
+        let is_part = |tail: &&Tail| self.retention.is_read_from_copy(tail);
+        let Some(tail) = self.files.get(id).filter(is_part) else { return false };
+        let Some(PartialCopy { mut copy, .. }) = self.search().open_copy(id) else { return false };
+        if !self.retention.is_extended_by(tail, &mut copy.candidate) {
+            return false;
         }
-        let mut copy = Content::new(file, &self.retention.path_of(held))?;
-        let part = Fingerprint::read(&mut copy, to)?;
-        Ok(candidate.holds(tail.descriptor().head, Some(part)))
+        self.continue_in_copy(id, copy, cx);
+        if let Some(tail) = self.files.get_mut(id) {
+            self.retention.release(tail);
+        }
+        true
     }
 
-    /// Continues a file in the candidate, which contains more of it than its held copy, and removes
-    /// the held copy.
-    fn continue_held_part(
-        &mut self,
-        id: OriginId,
-        candidate: Candidate,
-        others: &mut Comparison<'_>,
-        cx: &SourceCx<'_>,
-    ) {
-        let Candidate { path, content, stat, .. } = candidate;
-        let inode = Inode::of(&stat);
-        let is_open = self.files.get(id).is_some();
-        if is_open {
-            self.files.continue_in(id, content, inode, path);
-        } else if let Some(tail) = others.get_mut(id, self.files) {
-            tail.continue_in(content, inode, path);
+    /// Returns whether another copy may have the data that an incomplete held copy lacks. Reading
+    /// continues in the copy, or the file is polled again until all compressed files have been
+    /// examined.
+    pub(super) fn awaits_copy(&mut self, id: OriginId, cx: &SourceCx<'_>) -> bool {
+        if self.continue_part(id, cx) {
+            return true;
         }
-        let Some(tail) = others.get_mut(id, self.files) else { return };
-        log::info!(
-            "source {}: {} continues in {}, because its held copy is incomplete",
-            cx.info.id,
-            tail.name(),
-            tail.path().display()
-        );
-        tail.mark_present();
-        tail.dequeue();
-        tail.update_fingerprint();
-        self.scope.open.store.note(id, tail.descriptor().to_bytes());
-        self.retention.release(tail);
-        if is_open {
-            self.files.poll_at(id, cx.now.since_start);
+        let now = cx.now.since_start;
+        let may_continue = |tail: &Tail| {
+            self.retention.is_read_from_copy(tail) && !is_silent(tail, now, GONE_SILENCE)
+        };
+        let awaits =
+            !self.history.rotations.is_complete() && self.files.get(id).is_some_and(may_continue);
+        if awaits {
+            self.files.skip_until(id, now + TICK);
         }
-        self.walks.request();
+        awaits
+    }
+
+    /// Returns the end offset of the held copy from which a file is read.
+    fn held_end(&self, id: OriginId) -> Option<u64> {
+        let tail = self.files.get(id).filter(|tail| self.retention.is_read_from_copy(tail))?;
+        fstat(tail.open_content()?.file()).ok().map(|stat| stat.st_size as u64)
     }
 
     /// Skips the data that a growing copy still shares with its original; returns whether the copy
@@ -698,6 +681,12 @@ impl Copies<'_> {
         });
         let Some(tail) = self.files.get_mut(id) else { return Ok(true) };
         let bytes = tail.content()?.bytes()?;
+        if self.held_end(original).is_some_and(|end| bytes > end)
+            && self.continue_part(original, cx)
+        {
+            return Ok(false);
+        }
+        let Some(tail) = self.files.get_mut(id) else { return Ok(true) };
         match content {
             Some((false, _)) => {
                 self.files.poll_at(original, cx.now.since_start);

@@ -27,8 +27,8 @@ pub(super) struct CopyFile {
 
 /// A copy, and how much of its original it contains: the offset up to which it contains what was
 /// read.
-struct PartialCopy {
-    copy: CopyFile,
+pub(super) struct PartialCopy {
+    pub copy: CopyFile,
     part: u64,
 }
 
@@ -58,7 +58,7 @@ impl CopySearch<'_> {
 
     /// Returns the open copy that contains the most of what was read from a file. If several copies
     /// contain equally much, returns the longest one.
-    fn open_copy(self, id: OriginId) -> Option<PartialCopy> {
+    pub(super) fn open_copy(self, id: OriginId) -> Option<PartialCopy> {
         let tail = self.files.get(id)?;
         let copies = self.files.iter().filter(|copy| copy.descriptor().copy_of == Some(id));
         let candidates = copies.filter_map(|copy| {

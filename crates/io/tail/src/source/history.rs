@@ -122,21 +122,23 @@ impl History {
         }
     }
 
-    /// Returns whether a rotated file may have unread data. This is the case if the file is newer
-    /// than everything accounted for under its name, or if a missing file may continue in it.
+    /// Returns whether a rotated file is known to have no unread data, judged by its status.
+    pub(super) fn is_known(&self, stat: &Stat) -> bool {
+        let is_unchanged = |record: &FileRecord| {
+            record.descriptor.device == stat.st_dev && record.descriptor.is_unchanged(stat)
+        };
+        self.rotations.is_examined(stat) || self.records.of_inode(stat.st_ino).any(is_unchanged)
+    }
+
+    /// Returns whether an unknown rotated file may have unread data. This is the case if the file
+    /// is newer than everything accounted for under its name, or if a missing file may continue in
+    /// it.
     pub(super) fn may_be_unread(
         &self,
         file: &NamedRotation,
         stat: &Stat,
         exclude: &Exclude,
     ) -> bool {
-        let is_unchanged = |record: &FileRecord| {
-            record.descriptor.device == stat.st_dev && record.descriptor.is_unchanged(stat)
-        };
-        if self.rotations.is_examined(stat) || self.records.of_inode(stat.st_ino).any(is_unchanged)
-        {
-            return false;
-        }
         self.is_young(&file.path, &file.name, stat, exclude)
             || !self.orphans.is_empty()
             || self.records.related(&file.path).any(|record| !record.descriptor.closed)

@@ -211,7 +211,7 @@ impl Identification<'_> {
         if !self.walks.is_searched() {
             self.history.note_baselines(&rotations);
         }
-        let mut candidates = self.may_be_unread(rotations, &identified.inodes);
+        let mut candidates = self.may_be_unread(rotations, identified);
         candidates.sort();
         if self.history.rotations.defer_excess(&mut candidates) {
             self.walks.request_check();
@@ -226,14 +226,18 @@ impl Identification<'_> {
     fn may_be_unread(
         &self,
         rotations: Vec<NamedRotation>,
-        identified: &HashSet<Inode>,
+        identified: &Identified,
     ) -> Vec<RotatedFile> {
         let exclude = &self.scope.settings.exclude;
+        let has_copy = |tail: &Tail| tail.held().is_some_and(|file| file.part.is_some());
+        // A rotated file may contain what the held copy of a deleted file lacks.
+        let may_continue = self.files.iter().chain(&identified.new).any(has_copy);
         let mut candidates = Vec::new();
         for file in rotations {
             let Ok(stat) = rustix::fs::stat(&file.path) else { continue };
-            if self.history.may_be_unread(&file, &stat, exclude)
-                && !identified.contains(&Inode::of(&stat))
+            if !identified.inodes.contains(&Inode::of(&stat))
+                && !self.history.is_known(&stat)
+                && (may_continue || self.history.may_be_unread(&file, &stat, exclude))
             {
                 candidates.push(RotatedFile {
                     is_compressed: is_compressed_name(&file.path),

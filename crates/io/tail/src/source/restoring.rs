@@ -4,6 +4,7 @@ use super::adoption::{Adoption, OpenedFile};
 use super::history::History;
 use super::identification::Identified;
 use super::retention::Retention;
+use super::rotations::UnknownFile;
 use super::scope::Scope;
 use super::tails::Tails;
 use crate::content::Content;
@@ -47,6 +48,10 @@ impl Restoring<'_> {
         let mut files = self.list(cx);
         files.retain(|file| self.files.get(file.id).is_none());
         for file in files {
+            if self.verify_found(&file, identified) {
+                self.retention.remove(&file);
+                continue;
+            }
             match self.adopt(&file, &mut identified.new, cx) {
                 Ok(Some(tail)) => self.add(tail, identified),
                 Ok(None) => {}
@@ -61,6 +66,28 @@ impl Restoring<'_> {
                 }
             }
         }
+    }
+
+    /// Returns whether the walk has found a file that has the id of a held copy and contains it.
+    /// The agent may have continued in this file before the restart, or the file may have the
+    /// inode number of the deleted file. A file that does not contain the copy is compared again.
+    fn verify_found(&mut self, file: &HeldFile, identified: &mut Identified) -> bool {
+        let is_same = |tail: &Tail| file.part.is_some() && tail.id() == file.id;
+        let Some(index) = identified.new.iter().position(is_same) else { return false };
+        let tail = &identified.new[index];
+        let path = tail.path().to_path_buf();
+        let content = self.scope.open_inode(&path, tail.inode());
+        let found = content.and_then(|content| Candidate::of(path.clone(), content).ok());
+        let copy = self.retention.open_content(file).ok();
+        let contains = found
+            .zip(copy)
+            .is_some_and(|(mut found, mut copy)| found.begins_with(&mut copy).unwrap_or(false));
+        if !contains {
+            let tail = identified.new.swap_remove(index);
+            identified.unknown.push(UnknownFile { path, inode: tail.inode(), name: None });
+            self.history.records.insert(tail.into_record(&self.scope.open.sinks));
+        }
+        contains
     }
 
     fn list(&self, cx: &SourceCx<'_>) -> Vec<HeldFile> {
@@ -100,11 +127,6 @@ impl Restoring<'_> {
         }
         if self.history.finished.get(inode).is_some() {
             // All data in the file has been settled.
-            self.retention.remove(file);
-            return Ok(None);
-        }
-        // The file continued elsewhere before the agent stopped.
-        if new.iter().any(|tail| tail.id() == file.id && tail.inode() != inode) {
             self.retention.remove(file);
             return Ok(None);
         }

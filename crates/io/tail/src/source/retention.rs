@@ -12,7 +12,9 @@
 
 use super::background_copies::{BackgroundCopies, CopyRequest, whole_blocks};
 use super::tails::Tails;
+use crate::content::Content;
 use crate::copier::Report;
+use crate::copy_detection::Candidate;
 use crate::held::{HeldFile, HeldFolder};
 use crate::settings::HeldSettings;
 use crate::tail::Tail;
@@ -192,6 +194,21 @@ impl Retention {
     /// Returns whether a thread has made or is making a copy of the file.
     pub(super) fn has_copy(&self, id: OriginId) -> bool {
         self.background.has(id)
+    }
+
+    /// Returns whether a file is read from its held copy, because the file was deleted before the
+    /// agent started. The copy may be incomplete.
+    pub(super) fn is_read_from_copy(&self, tail: &Tail) -> bool {
+        tail.held().is_some_and(|file| file.part.is_some()) && !self.has_copy(tail.id())
+    }
+
+    /// Returns whether the candidate contains the held copy from which a file is read, and more
+    /// data of the file. The copy of a compressed file is never incomplete.
+    pub(super) fn is_extended_by(&self, tail: &Tail, candidate: &mut Candidate) -> bool {
+        let file = tail.held().filter(|_| self.is_read_from_copy(tail));
+        let copy = file.and_then(|file| self.open_content(file).ok());
+        copy.filter(|copy| !copy.is_compressed())
+            .is_some_and(|mut copy| candidate.extends(&mut copy).unwrap_or(false))
     }
 
     /// Begins to copy the unsettled remainder of a deleted file, if it fits into `space` bytes;
@@ -424,6 +441,11 @@ impl Retention {
     /// Opens a held file for reading.
     pub(super) fn open(&self, file: &HeldFile) -> io::Result<File> {
         self.folder.open(file)
+    }
+
+    /// Opens the content of a held file.
+    pub(super) fn open_content(&self, file: &HeldFile) -> io::Result<Content> {
+        Content::new(self.open(file)?, &self.path_of(file))
     }
 
     /// Removes a held file that is settled and not read.

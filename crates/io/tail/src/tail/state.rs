@@ -60,11 +60,6 @@ impl Tail {
         self.path.as_deref().unwrap_or(Path::new(&*self.descriptor.path))
     }
 
-    /// Returns whether reading continues in a copy, to which no writer appends.
-    pub fn is_in_copy(&self) -> bool {
-        self.frozen
-    }
-
     /// Records which file this file is a copy of; `None` if the file is no longer treated as a
     /// copy.
     pub fn set_copy_of(&mut self, original: Option<OriginId>) {
@@ -177,6 +172,12 @@ impl Tail {
     /// Returns whether all cursors are at the end that reads have found.
     pub fn is_read(&self) -> bool {
         self.end.is_some_and(|end| !self.cursors.is_behind(end))
+    }
+
+    /// Returns whether the file ends at this cursor, before data up to `head` that other cursors
+    /// have read, because reading continues in a copy that lacks this data.
+    pub fn lacks_data(&self, cursor: Cursor, head: u64) -> bool {
+        self.frozen && cursor.position < head && self.cursors.list().contains(&cursor)
     }
 
     /// Returns the offset at which reads ended, if the end was reached since the last poll.

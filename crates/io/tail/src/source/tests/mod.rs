@@ -7,6 +7,7 @@ mod finished;
 mod framed;
 mod headers;
 mod hostile;
+mod incomplete_copies;
 mod model;
 mod open_files;
 mod options;

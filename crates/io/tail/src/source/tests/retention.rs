@@ -1,7 +1,6 @@
 //! Files that are rotated away before they are delivered.
 
 use super::*;
-use flate2::write::GzEncoder;
 use millstream_model::Source;
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
@@ -23,14 +22,14 @@ fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
 }
 
 /// Polls for a few seconds while nothing can be delivered.
-fn pass(fixture: &mut Fixture) {
+pub fn pass(fixture: &mut Fixture) {
     for _ in 0..15 {
         fixture.poll();
         fixture.rig.advance(STEP);
     }
 }
 
-fn held(fixture: &Fixture) -> Vec<String> {
+pub fn held(fixture: &Fixture) -> Vec<String> {
     let entries = fs::read_dir(&fixture.rig.held_dir).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -39,7 +38,7 @@ fn held(fixture: &Fixture) -> Vec<String> {
 }
 
 /// Makes the sink ready; returns the emitted lines.
-fn free(fixture: &mut Fixture) -> Vec<Line> {
+pub fn free(fixture: &mut Fixture) -> Vec<Line> {
     fixture.rig.ready = fixture.rig.all();
     let mut lines = fixture.read();
     // An incomplete last line is emitted once its file stops growing.
@@ -217,7 +216,7 @@ fn copied(options: Value) -> (Fixture, Option<TempDir>, Vec<Line>) {
 }
 
 /// Returns lines of 10 bytes.
-fn numbered(lines: std::ops::Range<usize>) -> String {
+pub fn numbered(lines: std::ops::Range<usize>) -> String {
     lines.map(|number| format!("{number:09}\n")).collect()
 }
 
@@ -306,42 +305,6 @@ fn a_crash_in_the_middle_of_a_copy_keeps_the_lines_before_it() {
         assert!(ids.eq((0..600).map(|number| (id, number * 10))));
     }
     assert_eq!(fixture.dropped("truncated_unread"), 1, "the fast sink had settled more");
-}
-
-/// The lines of a file whose copy is incomplete continue in its compressed rotation, no matter when
-/// that appears.
-#[test]
-fn a_compressed_file_continues_where_an_incomplete_copy_ends() {
-    for is_late in [false, true] {
-        let (mut fixture, _other, settled) = copied(json!({}));
-        let id = settled[0].file_id;
-        let part = fixture.rig.held_dir.join(format!("{id}-5000-8000"));
-        fs::rename(fixture.rig.held_dir.join(format!("{id}-5000-10000")), part).unwrap();
-        let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(numbered(0..1000).as_bytes()).unwrap();
-        let gzip = gzip.finish().unwrap();
-        let mut lines = Vec::new();
-        if is_late {
-            fixture.restart(false);
-            lines = free(&mut fixture);
-            assert_eq!(lines.len(), 300);
-            fs::write(fixture.path("a.log.1.gz"), gzip).unwrap();
-            pass(&mut fixture);
-            lines.extend(free(&mut fixture));
-        } else {
-            fs::write(fixture.path("a.log.1.gz"), gzip).unwrap();
-            for _ in 0..3 {
-                fixture.restart(false);
-                lines = free(&mut fixture);
-            }
-        }
-        let found = lines.iter().map(|line| (line.file_id, line.offset));
-        assert!(found.eq((500..1000).map(|number| (id, number * 10))), "{:?}", texts(&lines));
-        assert!(held(&fixture).is_empty());
-        fixture.rig.commit();
-        fixture.restart(false);
-        assert_eq!(free(&mut fixture).len(), 0, "{is_late}");
-    }
 }
 
 /// Deleted files may take the whole limit; copies get the space that is left.
