@@ -38,7 +38,7 @@ macro_rules! play {
 
 play! {
     access bulk_answer cef config cri delimited detect docker dogstatsd encodings expressions files framing grok groups jfr journal json key_value leef metric_tags metrics_msgpack metricserver
-    nginx profiles recorder regex requests rules scan spool syslog timestamps windows
+    nginx profiles recorder regex requests rules scan spool syslog syslog_framing timestamps windows
 }
 
 #[test]

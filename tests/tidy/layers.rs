@@ -222,7 +222,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-points", &["millstream-scan", "millstream-series"]),
     ("millstream-profiler", &[]),
     ("millstream-profiles", &["millstream-jfr"]),
-    ("millstream-receiver", &["millstream-recorder"]),
+    ("millstream-receiver", &["millstream-framing", "millstream-recorder"]),
     ("millstream-recorder", &["millstream-jfr"]),
     ("millstream-scan", &[]),
     (

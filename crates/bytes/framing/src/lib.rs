@@ -35,12 +35,14 @@ mod record;
 mod rule;
 mod spec;
 mod streams;
+mod syslog;
 mod time;
 
 pub use cri::fields as cri_fields;
 pub use framer::Framer;
 pub use record::Fields as CriFields;
 pub use spec::{Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, SpecError, Start};
+pub use syslog::{InvalidLength, SyslogFrame, SyslogFramer};
 pub use time::{TimeReader, TimeSpec, Unread};
 
 /// The time of an event that has no timestamp.

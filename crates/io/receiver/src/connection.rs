@@ -11,8 +11,10 @@ use millstream_recorder::recorder;
 use millstream_recorder::schema::EventKind;
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Maximum number of packets read from a connection per turn, so that it does not starve other
 /// connections.
@@ -25,8 +27,12 @@ pub struct Connection {
     kind: Kind,
     /// Process id of the peer, if credentials are enabled and available.
     pid: Option<u32>,
+    /// Network address of the peer, if addresses are enabled and it has one.
+    address: Option<SocketAddr>,
     /// The peer as the subject of recorded reads.
     peer: Arc<Subject>,
+    /// When the connection last completed a message, or began one after it was idle.
+    active: Instant,
 }
 
 #[derive(Debug)]
@@ -50,11 +56,11 @@ pub struct ReadOutcome {
 }
 
 impl Connection {
-    /// Creates a connection that `listener` has accepted. Its reads are recorded with the subject
-    /// `peer`.
+    /// Creates a connection from `address` that `listener` has accepted. Its reads are recorded with
+    /// the subject `peer`.
     pub fn new(
         fd: OwnedFd,
-        peer: Arc<Subject>,
+        (address, peer): (Option<SocketAddr>, Arc<Subject>),
         listener: &Address,
         framing: Framing,
         options: &Options,
@@ -68,7 +74,7 @@ impl Connection {
             true => Kind::Stream(Stream::new(framing, options)),
             false => Kind::Packets,
         };
-        Connection { fd, kind, pid, peer }
+        Connection { fd, kind, pid, address, peer, active: Instant::now() }
     }
 
     /// Applies the options of another receiver. Returns the number of framing errors that this
@@ -81,7 +87,29 @@ impl Connection {
         self.pid = peer_pid(&self.fd, listener, options);
         match &mut self.kind {
             Kind::Packets => Ok(0),
-            Kind::Stream(stream) => stream.set_limit(options.message_bytes_max),
+            Kind::Stream(stream) => stream.apply_options(options),
+        }
+    }
+
+    /// Returns the network address of the peer, if it has one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Returns whether the connection has been idle, or within one message, for too long.
+    pub fn is_timed_out(&self, now: Instant, options: &Options) -> bool {
+        let timeout = match &self.kind {
+            Kind::Stream(stream) if stream.is_partial() => options.message_timeout,
+            _ => options.idle_timeout,
+        };
+        timeout.is_some_and(|timeout| now.duration_since(self.active) >= timeout)
+    }
+
+    /// Adds the peer to the batch, and returns its index.
+    fn add_origin(&self, senders: &mut Senders, batch: &mut Batch, options: &Options) -> u32 {
+        match self.address.filter(|_| options.addresses) {
+            Some(address) => batch.add_address(Some(address)),
+            None => batch.add_sender(self.pid.map(|pid| senders.get(pid))),
         }
     }
 
@@ -103,8 +131,10 @@ impl Connection {
         senders: &mut Senders,
         batch: &mut Batch,
         is_hung_up: bool,
+        options: &Options,
     ) -> ReadOutcome {
-        let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
+        self.active = Instant::now();
+        let sender = self.add_origin(senders, batch, options);
         let ancillary = Ancillary::Plain(sender);
         match buffers.receive(self.fd.as_fd(), PACKETS_MAX, ancillary, &self.peer, batch) {
             // The end of the connection looks like an empty packet, but a peer may also send empty
@@ -127,11 +157,13 @@ impl Connection {
         memory: &mut Mapping,
         senders: &mut Senders,
         batch: &mut Batch,
+        options: &Options,
     ) -> ReadOutcome {
+        let sender = self.add_origin(senders, batch, options);
         let Kind::Stream(stream) = &mut self.kind else { return ReadOutcome::default() };
         let memory = memory.bytes_mut();
+        let was_partial = stream.is_partial();
         let partial = stream.restore(memory);
-        let sender = batch.add_sender(self.pid.map(|pid| senders.get(pid)));
         let chunk = &mut memory[partial..partial + READ_BYTES];
         let read = match read(&self.fd, chunk, &self.peer) {
             Ok(read) => read,
@@ -145,7 +177,11 @@ impl Connection {
             let framing_errors = stream.finish(&memory[..partial], batch, sender);
             return ReadOutcome { framing_errors, is_finished: true, ..ReadOutcome::default() };
         }
-        match stream.parse(&memory[..partial + read], batch, sender) {
+        let parsed = stream.parse(&memory[..partial + read], batch, sender);
+        if !was_partial || batch.messages > 0 {
+            self.active = Instant::now();
+        }
+        match parsed {
             Ok(framing_errors) => ReadOutcome {
                 framing_errors,
                 bytes: read,

@@ -3,6 +3,7 @@
 use crate::Messages;
 use crate::messages::Batch;
 use crate::stats::{Counters, add};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::SystemTime;
 
@@ -16,6 +17,12 @@ pub trait MessageHandler: Send {
     /// Called after [`Receiving::notify`](crate::Receiving::notify), and as the last call before
     /// the thread pauses in [`Receiving::pause`](crate::Receiving::pause).
     fn notified(&mut self);
+
+    /// Returns whether to accept a connection from this address. Connections without an address are
+    /// always accepted.
+    fn accepts(&mut self, _address: SocketAddr) -> bool {
+        true
+    }
 }
 
 /// Catches the panics of a handler.

@@ -45,6 +45,8 @@ pub use receiver::{Bound, Receiver, Receiving};
 pub use senders::container_of;
 pub use stats::Stats;
 
+use std::time::Duration;
+
 /// How messages are delimited in a byte stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
@@ -55,6 +57,10 @@ pub enum Framing {
     /// A length prefix before each message: four bytes, little-endian. A length over the limit
     /// closes the connection, because the next message boundary is unknown.
     Length,
+    /// The framing of syslog (RFC 6587): a decimal length and a space before each message, or a line
+    /// feed or NUL after it. The start of the connection decides. An invalid length closes the
+    /// connection. Empty messages are ignored.
+    Syslog,
 }
 
 /// An address to listen on, with its socket options.
@@ -79,8 +85,17 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// Maximum number of open connections across all threads.
     pub connections_max: usize,
+    /// Whether a message over the limit is truncated instead of dropped. Only datagrams, packets
+    /// and [`Framing::Syslog`] support this.
+    pub truncates: bool,
     /// Whether to request the sender's credentials on Unix sockets.
     pub credentials: bool,
+    /// Whether to report the network address of each message's sender.
+    pub addresses: bool,
+    /// Time without data after which a connection is closed.
+    pub idle_timeout: Option<Duration>,
+    /// Time after which a connection is closed if it has begun a message but not completed one.
+    pub message_timeout: Option<Duration>,
     /// Whether to wait for up to a millisecond under a high rate of UDP datagrams, so that each
     /// wake-up receives many.
     pub merge: bool,

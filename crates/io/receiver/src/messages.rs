@@ -1,5 +1,6 @@
 //! The messages of one receive round: views into the receiver's memory.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The process that sent a message over a Unix socket.
@@ -18,6 +19,28 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
     /// The sender; known only on Unix sockets with credentials enabled.
     pub sender: Option<&'a Sender>,
+    /// The sender's network address; known only for UDP and TCP with addresses enabled.
+    pub address: Option<SocketAddr>,
+    /// Whether the end of the message is missing.
+    pub is_truncated: bool,
+}
+
+impl<'a> Message<'a> {
+    fn new(bytes: &'a [u8], origin: Option<&'a Origin>, is_truncated: bool) -> Message<'a> {
+        let (sender, address) = match origin {
+            Some(Origin::Process(sender)) => (Some(sender), None),
+            Some(Origin::Address(address)) => (None, Some(*address)),
+            None => (None, None),
+        };
+        Message { bytes, sender, address, is_truncated }
+    }
+}
+
+/// Where a message came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    Process(Sender),
+    Address(SocketAddr),
 }
 
 /// The messages of one receive round, in order of arrival per socket.
@@ -34,10 +57,10 @@ impl<'a> Messages<'a> {
         Iter {
             memory: self.memory,
             spans: self.batch.spans.iter(),
-            senders: &self.batch.senders,
+            origins: &self.batch.origins,
             rest: &[],
             segment: 0,
-            sender: None,
+            origin: None,
         }
     }
 
@@ -77,12 +100,12 @@ impl<'a> IntoIterator for &Messages<'a> {
 pub struct Iter<'a> {
     memory: &'a [u8],
     spans: std::slice::Iter<'a, Span>,
-    senders: &'a [Sender],
+    origins: &'a [Origin],
     /// The unread part of a buffer that contains several datagrams.
     rest: &'a [u8],
     /// Length of each datagram in `rest`. The last datagram may be shorter.
     segment: usize,
-    sender: Option<&'a Sender>,
+    origin: Option<&'a Origin>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -93,20 +116,20 @@ impl<'a> Iterator for Iter<'a> {
         if self.rest.is_empty() {
             let span = self.spans.next()?;
             let bytes = &self.memory[span.start as usize..][..span.len as usize];
-            self.sender = self.senders.get(span.sender as usize);
+            self.origin = self.origins.get(span.origin as usize);
             if span.segment == 0 {
-                return Some(Message { bytes, sender: self.sender });
+                return Some(Message::new(bytes, self.origin, span.is_truncated));
             }
             (self.rest, self.segment) = (bytes, span.segment as usize);
         }
         let (bytes, rest) = self.rest.split_at(self.segment.min(self.rest.len()));
         self.rest = rest;
-        Some(Message { bytes, sender: self.sender })
+        Some(Message::new(bytes, self.origin, false))
     }
 }
 
-/// Marks a span without a sender.
-const NO_SENDER: u32 = u32::MAX;
+/// Marks a span whose origin is unknown.
+const NO_ORIGIN: u32 = u32::MAX;
 
 /// A message's position in the memory. A non-zero `segment` means several datagrams of that length.
 #[derive(Debug, Clone, Copy)]
@@ -114,14 +137,15 @@ struct Span {
     start: u32,
     len: u32,
     segment: u32,
-    sender: u32,
+    origin: u32,
+    is_truncated: bool,
 }
 
 /// The spans of one round, reused for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     spans: Vec<Span>,
-    senders: Vec<Sender>,
+    origins: Vec<Origin>,
     pub messages: usize,
     pub bytes: usize,
 }
@@ -129,24 +153,34 @@ pub(crate) struct Batch {
 impl Batch {
     pub fn clear(&mut self) {
         self.spans.clear();
-        self.senders.clear();
+        self.origins.clear();
         (self.messages, self.bytes) = (0, 0);
     }
 
     /// Adds a sender and returns its index, which must be passed to [`Batch::push`].
     pub fn add_sender(&mut self, sender: Option<&Sender>) -> u32 {
-        let Some(sender) = sender else { return NO_SENDER };
+        let Some(sender) = sender else { return NO_ORIGIN };
         // Consecutive messages usually come from the same process.
-        if self.senders.last() != Some(sender) {
-            self.senders.push(sender.clone());
+        if !matches!(self.origins.last(), Some(Origin::Process(last)) if last == sender) {
+            self.origins.push(Origin::Process(sender.clone()));
         }
-        self.senders.len() as u32 - 1
+        self.origins.len() as u32 - 1
+    }
+
+    /// Adds a network address and returns its index, which must be passed to [`Batch::push`].
+    #[inline]
+    pub fn add_address(&mut self, address: Option<SocketAddr>) -> u32 {
+        let Some(address) = address else { return NO_ORIGIN };
+        if !matches!(self.origins.last(), Some(Origin::Address(last)) if *last == address) {
+            self.origins.push(Origin::Address(address));
+        }
+        self.origins.len() as u32 - 1
     }
 
     /// Adds a message. `segment` is 0 for a single message; otherwise, it is the length of each
     /// datagram except the last one.
     #[inline]
-    pub fn push(&mut self, start: usize, len: usize, segment: usize, sender: u32) {
+    pub fn push(&mut self, start: usize, len: usize, segment: usize, origin: u32) {
         let is_single = segment == 0 || segment >= len;
         let segment = if is_single { 0 } else { segment };
         self.messages += if is_single { 1 } else { len.div_ceil(segment) };
@@ -157,8 +191,17 @@ impl Batch {
             start: start as u32,
             len: len as u32,
             segment: segment as u32,
-            sender,
+            origin,
+            is_truncated: false,
         });
+    }
+
+    /// Adds a message whose end is missing.
+    pub fn push_truncated(&mut self, start: usize, len: usize, origin: u32) {
+        self.push(start, len, 0, origin);
+        if let Some(span) = self.spans.last_mut() {
+            span.is_truncated = true;
+        }
     }
 }
 

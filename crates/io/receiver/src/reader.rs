@@ -38,6 +38,9 @@ const PAUSE_ACCEPTS_MAX: usize = 16;
 /// How long a socket is ignored after a persistent error, such as `EMFILE`.
 const BACKOFF: Duration = Duration::from_millis(100);
 
+/// Interval between two checks for connections that have timed out.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Epoll tokens. A socket's token is its index; the tokens of connections start at
 /// `FIRST_CONNECTION`.
 const WAKE: u64 = u64::MAX;
@@ -76,6 +79,8 @@ pub struct Reader {
     /// Size of the smallest receive buffer among the UDP sockets, in bytes, as the kernel counts
     /// them.
     buffer_bytes: usize,
+    /// When to look for connections that have timed out; `None` if there is nothing to look for.
+    check_due: Option<Instant>,
     /// Token of the socket or connection that is being read, which is the cause if a read panics.
     reading: Option<u64>,
 }
@@ -93,7 +98,7 @@ impl Reader {
         let non_udp = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         register(&all, non_udp.as_fd(), NON_UDP, epoll::EventFlags::IN)?;
         register(&non_udp, control.fd(), WAKE, epoll::EventFlags::IN)?;
-        let buffers = ReceiveBuffers::new(options.message_bytes_max)?;
+        let buffers = ReceiveBuffers::new(&options)?;
         let stream_memory = Mapping::new(Stream::memory_bytes(options.message_bytes_max))?;
         let reader = Reader {
             control,
@@ -112,6 +117,7 @@ impl Reader {
             pacer: MergePacer::new(Instant::now()),
             backing_off: Vec::new(),
             buffer_bytes: 0,
+            check_due: None,
             reading: None,
         };
         (0..reader.inputs.len()).try_for_each(|index| reader.register_input(index))?;
@@ -168,6 +174,7 @@ impl Reader {
     /// Waits for sockets, and reads those that are ready. Returns `false` on shutdown.
     fn poll_once(&mut self, events: &mut Vec<epoll::Event>) -> bool {
         self.wait(events);
+        self.close_timed_out();
         let (mut datagrams, mut bytes, mut is_emptied) = (0, 0, false);
         let mut has_command = false;
         for event in events.drain(..) {
@@ -204,7 +211,7 @@ impl Reader {
                 self.record_failure(index, error);
             }
         }
-        let until = self.backing_off.iter().map(|(until, _)| *until).min();
+        let until = self.backing_off.iter().map(|(until, _)| *until).chain(self.check_due).min();
         let timeout = until.map(|until| timespec(until.saturating_duration_since(now())));
         let waited =
             epoll::wait(&self.all, rustix::buffer::spare_capacity(events), timeout.as_ref());
@@ -338,7 +345,7 @@ impl Reader {
             match acceptfrom_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok((fd, address)) => {
                     let address = address.and_then(|address| address.try_into().ok());
-                    let peer = socket.connection_peer(address);
+                    let peer = (address, socket.connection_peer(address));
                     let connection =
                         Connection::new(fd, peer, &socket.address, *framing, &self.options);
                     add(&self.counters.connections_accepted, 1);
@@ -355,8 +362,12 @@ impl Reader {
         true
     }
 
-    /// Registers an accepted connection, or rejects it if the limit is reached.
+    /// Registers an accepted connection, or rejects it if the handler does not accept its address or
+    /// the limit is reached.
     fn add_connection(&mut self, index: usize, connection: Connection) {
+        if connection.address().is_some_and(|address| !self.handler.0.accepts(address)) {
+            return add(&self.counters.connections_denied, 1);
+        }
         match self.register_connection(index, connection) {
             Ok(true) => {}
             Ok(false) => add(&self.counters.connections_refused, 1),
@@ -379,7 +390,25 @@ impl Reader {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         register(&self.non_udp, connection.fd.as_fd(), slot.token(), flags)?;
         self.connections.insert(slot.token(), OpenConnection { slot, index, connection });
+        if self.options.idle_timeout.or(self.options.message_timeout).is_some() {
+            self.check_due.get_or_insert_with(|| Instant::now() + CHECK_INTERVAL);
+        }
         Ok(true)
+    }
+
+    /// Closes the connections that have timed out, if the check is due.
+    fn close_timed_out(&mut self) {
+        let now = Instant::now();
+        if self.check_due.is_none_or(|due| due > now) {
+            return;
+        }
+        let before = self.connections.len();
+        self.connections.retain(|_, open| {
+            // Data that has arrived is read first. The thread may have waited for its handler.
+            !open.connection.is_timed_out(now, &self.options) || open.connection.waiting() > 0
+        });
+        add(&self.counters.connections_timed_out, before - self.connections.len());
+        self.check_due = (!self.connections.is_empty()).then(|| now + CHECK_INTERVAL);
     }
 
     /// Drains and closes those of this thread's connections that their peers have closed. When
@@ -427,13 +456,18 @@ impl Reader {
                 &mut self.senders,
                 &mut self.batch,
                 is_hung_up,
+                &self.options,
             );
             self.handler.round(self.buffers.memory(), &self.batch, &self.counters);
             self.buffers.trim();
             outcome
         } else {
-            let outcome =
-                connection.stream(&mut self.stream_memory, &mut self.senders, &mut self.batch);
+            let outcome = connection.stream(
+                &mut self.stream_memory,
+                &mut self.senders,
+                &mut self.batch,
+                &self.options,
+            );
             self.handler.round(self.stream_memory.bytes(), &self.batch, &self.counters);
             outcome
         };
@@ -518,7 +552,11 @@ mod tests {
             receive_buffer: 1 << 16,
             message_bytes_max: 100,
             connections_max: 1,
+            truncates: false,
             credentials: false,
+            addresses: false,
+            idle_timeout: None,
+            message_timeout: None,
             merge: false,
         };
         let listen = Listen {

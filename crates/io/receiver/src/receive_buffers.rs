@@ -1,6 +1,7 @@
 //! Receives many datagrams per system call: the buffers, and the headers that describe them to the
 //! kernel.
 
+use crate::Options;
 use crate::messages::Batch;
 use crate::senders::Senders;
 use crate::sys::Mapping;
@@ -9,6 +10,7 @@ use millstream_recorder::recorder::{self, Timer};
 use millstream_recorder::schema::EventKind;
 use rustix::io::Errno;
 use std::io;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
@@ -37,6 +39,10 @@ const TOUCHED_BYTES_MAX: usize = 4 << 20;
 
 const PAGE_BYTES: usize = 4096;
 
+/// Space for a sender's address, in bytes: a `struct sockaddr_in6`, which has 28, at an aligned
+/// position.
+const NAME_BYTES: usize = 32;
+
 /// Space for control messages, in bytes: the sender's credentials or the length of merged
 /// datagrams. File descriptors that a sender passes do not fit, so the kernel closes them.
 const CONTROL_BYTES: usize = 32;
@@ -49,6 +55,8 @@ struct Headers {
     _vectors: Vec<libc::iovec>,
     /// Control buffers that the headers point to.
     controls: Mapping,
+    /// Address buffers that the headers point to, if addresses are enabled.
+    names: Option<Mapping>,
 }
 
 /// The result of one `recvmmsg` call.
@@ -71,6 +79,7 @@ pub struct ReceiveBuffers {
     without_control: Headers,
     stride: usize,
     message_bytes_max: usize,
+    truncates: bool,
     /// Number of bytes that have been written to each buffer, but at least a page.
     touched: Vec<u32>,
     touched_bytes: usize,
@@ -78,13 +87,14 @@ pub struct ReceiveBuffers {
 }
 
 impl ReceiveBuffers {
-    pub fn new(message_bytes_max: usize) -> io::Result<ReceiveBuffers> {
+    pub fn new(options: &Options) -> io::Result<ReceiveBuffers> {
+        let Options { message_bytes_max, truncates, addresses, .. } = *options;
         let buffer_bytes = message_bytes_max.max(BUFFER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
         let stride = buffer_bytes + STAGGER_BYTES;
         let count = (MAPPING_BYTES_MAX / stride).clamp(1, BUFFERS_MAX);
         let mapping = Mapping::new(stride * count)?;
-        let with_control = Headers::new(&mapping, buffer_bytes, count, CONTROL_BYTES)?;
-        let without_control = Headers::new(&mapping, buffer_bytes, count, 0)?;
+        let with_control = Headers::new(&mapping, (buffer_bytes, count), CONTROL_BYTES, addresses)?;
+        let without_control = Headers::new(&mapping, (buffer_bytes, count), 0, addresses)?;
         let touched = vec![PAGE_BYTES as u32; count];
         Ok(ReceiveBuffers {
             mapping,
@@ -92,6 +102,7 @@ impl ReceiveBuffers {
             without_control,
             stride,
             message_bytes_max,
+            truncates,
             touched,
             touched_bytes: 0,
             depth: count,
@@ -126,8 +137,8 @@ impl ReceiveBuffers {
         let first = headers.headers.as_mut_ptr();
         let timer = recorder::start(EventKind::SocketRead);
         // SAFETY: `first` points to at least `max` headers. Their vectors point to buffers within
-        // the mapping, and their control addresses into `controls`, with the lengths of both. All
-        // of that lives as long as `self`, and `&mut self` rules out views into the buffers.
+        // the mapping, their control addresses into `controls`, and their names into `names`, with
+        // the lengths of all three. All of that lives as long as `self`, and `&mut self` rules out views into the buffers.
         let received = unsafe {
             libc::recvmmsg(socket.as_raw_fd(), first, max as u32, flags as _, ptr::null_mut())
         };
@@ -159,6 +170,10 @@ impl ReceiveBuffers {
             let len = header.msg_len as usize;
             let control = &controls[index * CONTROL_BYTES..][..CONTROL_BYTES];
             let (segment, sender) = ancillary.read(&mut header.msg_hdr, control, batch);
+            let origin = match &headers.names {
+                Some(names) => named(&mut header.msg_hdr, names, index, batch).unwrap_or(sender),
+                None => sender,
+            };
             longest = longest.max(len);
             if len > self.touched[index] as usize {
                 self.touched_bytes += len - self.touched[index] as usize;
@@ -167,9 +182,13 @@ impl ReceiveBuffers {
             let is_truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let datagram_bytes = if segment == 0 { len } else { segment };
             received.empty += usize::from(len == 0);
+            let start = index * self.stride;
             match is_truncated || datagram_bytes > self.message_bytes_max {
+                false => batch.push(start, len, segment, origin),
+                true if self.truncates => {
+                    push_truncated(batch, (start, len), segment, self.message_bytes_max, origin);
+                }
                 true => received.truncated += if segment == 0 { 1 } else { len.div_ceil(segment) },
-                false => batch.push(index * self.stride, len, segment, sender),
             }
         }
         self.depth =
@@ -229,6 +248,61 @@ impl Ancillary<'_> {
     }
 }
 
+/// Adds the datagrams of a buffer to the batch, each truncated to the limit. `segment` is the length
+/// of each datagram except the last one, or 0 if there is one datagram.
+#[cold]
+fn push_truncated(
+    batch: &mut Batch,
+    (start, len): (usize, usize),
+    segment: usize,
+    message_bytes_max: usize,
+    origin: u32,
+) {
+    let segment = if segment == 0 { len } else { segment };
+    for at in (0..len).step_by(segment.max(1)) {
+        match segment.min(len - at) {
+            // Only the last of several datagrams may fit.
+            short if short <= message_bytes_max && at > 0 => {
+                batch.push(start + at, short, 0, origin);
+            }
+            long => batch.push_truncated(start + at, long.min(message_bytes_max), origin),
+        }
+    }
+}
+
+/// Adds the address from which a buffer was received to the batch, and resets the header for the
+/// next round. Returns `None` if the sender has no network address.
+#[inline]
+fn named(
+    header: &mut libc::msghdr,
+    names: &Mapping,
+    index: usize,
+    batch: &mut Batch,
+) -> Option<u32> {
+    let len = std::mem::replace(&mut header.msg_namelen, NAME_BYTES as u32) as usize;
+    let name = &names.bytes()[index * NAME_BYTES..][..len.min(NAME_BYTES)];
+    parse_address(name).map(|address| batch.add_address(Some(address)))
+}
+
+/// Parses a `struct sockaddr_in` or `struct sockaddr_in6`.
+#[inline]
+fn parse_address(name: &[u8]) -> Option<SocketAddr> {
+    let family = i32::from(u16::from_ne_bytes(*name.first_chunk()?));
+    let port = u16::from_be_bytes(name.get(2..4)?.try_into().ok()?);
+    match family {
+        libc::AF_INET => {
+            let address: [u8; 4] = name.get(4..8)?.try_into().ok()?;
+            Some(SocketAddr::from((address, port)))
+        }
+        libc::AF_INET6 => {
+            let address: [u8; 16] = name.get(8..24)?.try_into().ok()?;
+            let scope = u32::from_ne_bytes(name.get(24..28)?.try_into().ok()?);
+            Some(SocketAddr::V6(SocketAddrV6::new(address.into(), port, 0, scope)))
+        }
+        _ => None,
+    }
+}
+
 /// A control message that the kernel added to a datagram.
 enum ControlMessage {
     Segment(usize),
@@ -252,10 +326,11 @@ impl Headers {
     /// Creates headers for `count` buffers of `buffer_bytes` bytes, [`STAGGER_BYTES`] apart.
     fn new(
         mapping: &Mapping,
-        buffer_bytes: usize,
-        count: usize,
+        (buffer_bytes, count): (usize, usize),
         control_bytes: usize,
+        has_names: bool,
     ) -> io::Result<Headers> {
+        let names = if has_names { Some(Mapping::new(count * NAME_BYTES)?) } else { None };
         let controls = Mapping::new(count * CONTROL_BYTES)?;
         let start =
             |index: usize| mapping.start().wrapping_add(index * (buffer_bytes + STAGGER_BYTES));
@@ -271,10 +346,14 @@ impl Headers {
                     controls.start().wrapping_add(index * CONTROL_BYTES).cast();
                 header.msg_hdr.msg_controllen = control_bytes;
             }
+            if let Some(names) = &names {
+                header.msg_hdr.msg_name = names.start().wrapping_add(index * NAME_BYTES).cast();
+                header.msg_hdr.msg_namelen = NAME_BYTES as u32;
+            }
             header
         };
         let headers = vectors.iter_mut().enumerate().map(header).collect();
-        Ok(Headers { headers, _vectors: vectors, controls })
+        Ok(Headers { headers, _vectors: vectors, controls, names })
     }
 
     /// Records a call that filled this many headers.

@@ -313,7 +313,11 @@ mod tests {
             receive_buffer: 1 << 16,
             message_bytes_max: 100,
             connections_max: 8,
+            truncates: false,
             credentials: false,
+            addresses: false,
+            idle_timeout: None,
+            message_timeout: None,
             merge: false,
         };
         let listen = Listen { address, mode: None, framing: Framing::Lines };

@@ -29,6 +29,11 @@ pub struct Stats {
     /// Number of connections that were closed immediately because `connections_max` connections
     /// were already open.
     pub connections_refused: u64,
+    /// Number of connections that were closed immediately because the handler does not accept their
+    /// address.
+    pub connections_denied: u64,
+    /// Number of connections that were closed because of a timeout.
+    pub connections_timed_out: u64,
     /// Number of connections that ended with a network error such as a reset.
     pub connection_errors: u64,
     /// Number of system errors at listening sockets, such as a lack of memory or file descriptors.
@@ -60,6 +65,8 @@ pub(crate) struct Counters {
     pub framing_errors: AtomicU64,
     pub connections_accepted: AtomicU64,
     pub connections_refused: AtomicU64,
+    pub connections_denied: AtomicU64,
+    pub connections_timed_out: AtomicU64,
     pub connection_errors: AtomicU64,
     pub socket_errors: AtomicU64,
     pub panics: AtomicU64,
@@ -88,6 +95,8 @@ impl Counters {
             framing_errors: get(&self.framing_errors),
             connections_accepted: get(&self.connections_accepted),
             connections_refused: get(&self.connections_refused),
+            connections_denied: get(&self.connections_denied),
+            connections_timed_out: get(&self.connections_timed_out),
             connection_errors: get(&self.connection_errors),
             socket_errors: get(&self.socket_errors),
             panics: get(&self.panics),

@@ -2,6 +2,7 @@
 
 use crate::messages::Batch;
 use crate::{Framing, Options};
+use millstream_framing::{SyslogFrame, SyslogFramer};
 
 /// Bytes per read from a connection.
 pub const READ_BYTES: usize = 64 << 10;
@@ -18,6 +19,10 @@ pub struct Stream {
     partial: Vec<u8>,
     /// Whether the remaining bytes of an oversized line are being skipped.
     is_skipping: bool,
+    /// State of [`Framing::Syslog`].
+    syslog: SyslogFramer,
+    /// Whether [`Framing::Syslog`] truncates messages over the limit instead of dropping them.
+    truncates: bool,
 }
 
 /// The error for an unusable stream, whose next message boundary is unknown.
@@ -27,15 +32,28 @@ pub struct Desynchronized;
 impl Stream {
     pub fn new(framing: Framing, options: &Options) -> Stream {
         let message_bytes_max = options.message_bytes_max;
-        Stream { framing, message_bytes_max, partial: Vec::new(), is_skipping: false }
+        let (partial, is_skipping, syslog) = Default::default();
+        let truncates = options.truncates;
+        Stream { framing, message_bytes_max, partial, is_skipping, syslog, truncates }
     }
 
-    /// Applies another size limit. Returns the number of framing errors that this causes.
-    pub fn set_limit(&mut self, message_bytes_max: usize) -> Result<usize, Desynchronized> {
-        self.message_bytes_max = message_bytes_max;
+    /// Returns whether the stream is within a message.
+    pub fn is_partial(&self) -> bool {
+        !self.partial.is_empty() || self.is_skipping
+    }
+
+    /// Applies the limit of other options. Returns the number of framing errors that this causes.
+    pub fn apply_options(&mut self, options: &Options) -> Result<usize, Desynchronized> {
+        let message_bytes_max = options.message_bytes_max;
+        (self.message_bytes_max, self.truncates) = (message_bytes_max, options.truncates);
         match self.framing {
             Framing::Lines if self.partial.len() > message_bytes_max => {
                 (self.partial, self.is_skipping) = (Vec::new(), true);
+                Ok(1)
+            }
+            Framing::Syslog if self.partial.len() > message_bytes_max => {
+                self.syslog.skip_message(&self.partial);
+                self.partial = Vec::new();
                 Ok(1)
             }
             Framing::Length
@@ -49,7 +67,7 @@ impl Stream {
 
     /// Returns how much memory [`Stream::restore`] and a read need, in bytes.
     pub fn memory_bytes(message_bytes_max: usize) -> usize {
-        message_bytes_max + LENGTH_BYTES + READ_BYTES
+        message_bytes_max + LENGTH_BYTES.max(SyslogFramer::EXTRA_BYTES) + READ_BYTES
     }
 
     /// Copies the partial message to the start of the memory and returns its length. The next bytes
@@ -71,6 +89,7 @@ impl Stream {
         let (consumed, errors) = match self.framing {
             Framing::Lines => self.lines(bytes, batch, sender),
             Framing::Length => self.length_prefixed(bytes, batch, sender)?,
+            Framing::Syslog => self.syslog(bytes, batch, sender)?,
         };
         self.keep(&bytes[consumed..]);
         Ok(errors)
@@ -80,6 +99,10 @@ impl Stream {
     pub fn finish(&mut self, bytes: &[u8], batch: &mut Batch, sender: u32) -> usize {
         self.partial = Vec::new();
         match self.framing {
+            Framing::Syslog => {
+                let last = self.syslog.finish(bytes, self.message_bytes_max);
+                last.map_or(0, |frame| push_frame(batch, &frame, self.truncates, sender))
+            }
             _ if bytes.is_empty() => 0,
             Framing::Lines if self.is_skipping => 0,
             Framing::Lines => {
@@ -129,6 +152,21 @@ impl Stream {
         (start, errors)
     }
 
+    /// Returns the number of consumed bytes, and the number of messages over the limit that were
+    /// dropped.
+    fn syslog(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch,
+        sender: u32,
+    ) -> Result<(usize, usize), Desynchronized> {
+        let (searched, truncates, mut errors) = (self.partial.len(), self.truncates, 0);
+        let consumed = self.syslog.parse(bytes, searched, self.message_bytes_max, |frame| {
+            errors += push_frame(batch, &frame, truncates, sender);
+        });
+        consumed.map(|consumed| (consumed, errors)).map_err(|_| Desynchronized)
+    }
+
     fn length_prefixed(
         &mut self,
         bytes: &[u8],
@@ -155,4 +193,15 @@ impl Stream {
 /// Returns the length prefix at the start of the bytes; `None` if it is incomplete.
 fn length_prefix(bytes: &[u8]) -> Option<usize> {
     bytes.first_chunk::<LENGTH_BYTES>().map(|prefix| u32::from_le_bytes(*prefix) as usize)
+}
+
+/// Adds a syslog message to the batch. Returns 1 if the message is truncated and therefore dropped.
+fn push_frame(batch: &mut Batch, frame: &SyslogFrame, truncates: bool, sender: u32) -> usize {
+    let SyslogFrame { range, is_truncated } = frame;
+    match (is_truncated, truncates) {
+        (false, _) => batch.push(range.start, range.len(), 0, sender),
+        (true, true) => batch.push_truncated(range.start, range.len(), sender),
+        (true, false) => return 1,
+    }
+    0
 }

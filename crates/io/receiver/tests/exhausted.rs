@@ -27,7 +27,11 @@ fn a_connection_waits_for_a_free_descriptor() {
         receive_buffer: 1 << 20,
         message_bytes_max: 8192,
         connections_max: 10,
+        truncates: false,
         credentials: false,
+        addresses: false,
+        idle_timeout: None,
+        message_timeout: None,
         merge: true,
     };
     let listen = Listen { address, mode: None, framing: Framing::Lines };

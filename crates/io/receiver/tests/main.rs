@@ -10,4 +10,5 @@ mod pauses;
 mod recording;
 mod streams;
 mod support;
+mod syslog;
 mod takeover;

@@ -89,7 +89,11 @@ pub fn options() -> Options {
         receive_buffer: 4 << 20,
         message_bytes_max: 8192,
         connections_max: 64,
+        truncates: false,
         credentials: false,
+        addresses: false,
+        idle_timeout: None,
+        message_timeout: None,
         merge: true,
     }
 }

@@ -271,7 +271,11 @@ impl PointOptions {
             receive_buffer: self.receive_buffer.0 as usize,
             message_bytes_max: self.max_message.0 as usize,
             connections_max: self.connections_max(&listen),
+            truncates: false,
             credentials: !self.origin_tags.is_empty(),
+            addresses: false,
+            idle_timeout: None,
+            message_timeout: None,
             merge: self.merge,
         };
         Receiver::open(&listen, &options).map_err(|error| BuildError::Listen(error.to_string()))
