@@ -2,9 +2,11 @@
 
 mod data;
 #[cfg(test)]
+mod devices;
+#[cfg(test)]
 mod tests;
 
-use crate::{Fields, Input, Parser, Reason, TimeField};
+use crate::{Fields, Input, Parser, Reason, Severity, TimeField};
 use millstream_columns::{Cell, Kind};
 use millstream_timestamps::{Format, Parser as Times, Stamp, Zone, push_rfc3339};
 use std::sync::Arc;
@@ -43,8 +45,16 @@ const SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// The time format of RFC 3164, and formats with a year that some devices write.
-const LOCAL_TIMES: [&str; 4] =
-    ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f", "%Y %b %e %H:%M:%S%.f", "%Y-%m-%d,%H:%M:%S%.f"];
+const LOCAL_TIMES: [&str; 5] = [
+    "%b %e %H:%M:%S%.f",
+    "%b %e %Y %H:%M:%S%.f",
+    "%Y %b %e %H:%M:%S%.f",
+    "%Y-%m-%d,%H:%M:%S%.f",
+    "%m/%d/%Y:%H:%M:%S",
+];
+
+/// Name with which Snare begins events of Windows, followed by a tab.
+const SNARE: &[u8] = b"MSWinEventLog\t";
 
 /// The first of the [`LOCAL_TIMES`], with a year at the end.
 const YEAR_LAST: &str = "%b %e %H:%M:%S%.f %Y";
@@ -76,7 +86,8 @@ pub struct SyslogConfig {
 ///
 /// After `<PRI>`, a Cisco device may write a sequence number and the name of the host before the
 /// time, each followed by a colon. The number becomes `meta.sequenceId` in the structured data,
-/// which is the name that RFC 5424 defines for it.
+/// which is the name that RFC 5424 defines for it. A task such as `*dot1xTask`, which a wireless
+/// controller writes after the host, becomes the process id.
 ///
 /// An RFC 5424 header may contain a time in seconds since 1970, or a space between date and time,
 /// and may lack structured data. If the time or the structured data is invalid, the parts before it
@@ -105,6 +116,10 @@ impl LocalTimes {
         Ok(LocalTimes { plain: Times::new(Arc::new(plain)), zoned: Times::new(Arc::new(zoned)) })
     }
 }
+
+/// Names of the columns for the level and the number of the severity on the common scale.
+const LEVEL: &str = "level";
+const SEVERITY_NUMBER: &str = "severity_number";
 
 /// Column names. Each value is stored at the index of its name.
 const NAMES: [&str; 10] = [
@@ -160,14 +175,57 @@ impl Syslog {
         let times = |format: &str, offset| {
             Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)))
         };
-        let [first, second, third, fourth] =
+        let [first, second, third, fourth, fifth] =
             LOCAL_TIMES.map(|format| LocalTimes::new(format, config.zone.as_ref()));
         Ok(Syslog {
             iso: times("iso8601", config.zone.clone())?,
             epoch: times("epoch_s", None)?,
-            local: [first?, second?, third?, fourth?],
+            local: [first?, second?, third?, fourth?, fifth?],
             year_last: times(YEAR_LAST, config.zone.clone())?,
         })
+    }
+
+    /// Parses like [`Parser::parse`], but stores the time of each line that has one in `times`, in
+    /// nanoseconds since 1970, instead of in a field. Adds the fields `level` and `severity_number`
+    /// with the [`Severity`].
+    pub fn parse_events(&mut self, input: &Input<'_>, fields: &mut Fields, times: &mut [i64]) {
+        let (level, number) = (fields.named(&LEVEL.into()), fields.named(&SEVERITY_NUMBER.into()));
+        let mut levels = Levels::default();
+        self.parse_rows(input, fields, |reader, row, fields| {
+            if let Some(ns) = reader.time_ns {
+                times[row] = ns;
+            }
+            if let Some(priority) = reader.priority {
+                let [name, value] = levels.cells(priority % 8, fields);
+                fields.set(level, row, name);
+                fields.set(number, row, value);
+            }
+        });
+    }
+
+    /// Parses the rows. Calls `add` with each line that matches, to add the values that are not
+    /// stored in a column in the same way by all callers.
+    fn parse_rows(
+        &mut self,
+        input: &Input<'_>,
+        fields: &mut Fields,
+        mut add: impl FnMut(&mut LineReader<'_>, usize, &mut Fields),
+    ) {
+        let indices = NAMES.map(|name| fields.named(&name.into()));
+        let mut names = Names::default();
+        for (row, cell, text) in input.rows() {
+            let mut reader = LineReader::new(text, cell);
+            match self.read(&mut reader, input.read_ns) {
+                Ok(()) => {
+                    add(&mut reader, row, fields);
+                    keep(&mut reader, &mut names, row, &indices, fields);
+                    if let Some((reason, at)) = reader.flaw {
+                        fields.flaw(row, reason, at);
+                    }
+                }
+                Err(at) => fields.fail(row, MISMATCH, at),
+            }
+        }
     }
 
     /// Parses a line.
@@ -232,8 +290,8 @@ impl Syslog {
     /// Parses the time at the start of an RFC 3164 line, in the format of the RFC or in ISO 8601.
     /// Returns false if there is no time.
     fn local_time(&mut self, reader: &mut LineReader<'_>, read_ns: i64) -> bool {
-        // Cisco devices mark the time if their clock is not synchronized.
-        let mark = reader.rest().iter().take_while(|byte| b"*. ".contains(byte)).count();
+        // Cisco devices mark the time if their clock is not synchronized, or precede it by a colon.
+        let mark = reader.rest().iter().take_while(|byte| b"*. :".contains(byte)).count();
         let Some(stamp) = self.stamp(&reader.rest()[mark..], read_ns) else { return false };
         reader.time_ns = Some(stamp.ns);
         reader.at += mark + stamp.len;
@@ -270,12 +328,25 @@ impl Syslog {
         let begin = reader.at;
         let count = reader.label(is_number);
         let sequence = reader.label(is_number).or(count);
-        let host = reader.label(|word| is_host(word) && !is_number(word));
+        let host = reader.label(|word| is_host(word) && !is_number(word) && word[0] != b'*');
+        let task = reader.label(|word| word.len() > 1 && word[0] == b'*' && is_name(&word[1..]));
+        let node = if host.is_none() { reader.node() } else { None };
         let is_timed = reader.at > begin && self.local_time(reader, read_ns);
-        if !is_timed || !reader.text[reader.at - 1..].starts_with(b": %") {
+        let is_message = |text: &[u8]| match node {
+            None => text.starts_with(b": %"),
+            Some(_) => text[1..].starts_with(b" : ") || text.starts_with(b": "),
+        };
+        if !is_timed || !is_message(&reader.text[reader.at - 1..]) {
             (reader.at, reader.time_ns) = (begin, None);
             return false;
         }
+        if reader.rest().starts_with(b" : ") {
+            reader.at += 3;
+        }
+        if let Some((start, end)) = task {
+            reader.found[PROC_ID] = reader.part(Kind::Text, (start + 1, end));
+        }
+        let host = host.or(node);
         if let Some((start, end)) = host {
             reader.found[HOSTNAME] = reader.part(Kind::Text, (start, end));
         }
@@ -364,6 +435,32 @@ impl<'a> LineReader<'a> {
         }
         self.at += len + 2;
         Some((self.at - len - 2, self.at - 2))
+    }
+
+    /// Returns the name of a node that precedes the time on Cisco IOS XR, as in
+    /// `RP/0/RSP0/CPU0:Feb`. Skips the name and the colon.
+    fn node(&mut self) -> Option<Span> {
+        let len = self.rest().iter().position(|byte| matches!(byte, b' ' | b':'))?;
+        let name = &self.rest()[..len];
+        if self.rest()[len] != b':' || !is_host(name) || !name.contains(&b'/') {
+            return None;
+        }
+        self.at += len + 1;
+        Some((self.at - len - 1, self.at - 1))
+    }
+
+    /// Skips the name of the severity, which F5 devices write between host and tag.
+    fn skip_severity_name(&mut self) {
+        let Some(priority) = self.priority else { return };
+        let name = SEVERITIES[usize::from(priority % 8)].as_bytes();
+        let behind = self.rest().strip_prefix(name).and_then(|rest| rest.strip_prefix(b" "));
+        if behind.is_some() {
+            let begin = self.at;
+            self.at += name.len() + 1;
+            if self.tag().is_none() {
+                self.at = begin;
+            }
+        }
     }
 
     /// Returns the next words, which are separated by spaces. Words past the end are empty.
@@ -457,7 +554,13 @@ impl<'a> LineReader<'a> {
                 self.skip_spaces();
                 // Cisco ASA writes `host : %ASA-6-302013: text`.
                 self.at += 2 * usize::from(self.rest().starts_with(b": "));
+                self.skip_severity_name();
             }
+        }
+        if self.rest().starts_with(SNARE) {
+            self.found[APP_NAME] = self.part(Kind::Text, (self.at, self.at + SNARE.len() - 1));
+            self.at += SNARE.len();
+            return;
         }
         let Some((app_end, process, end)) = self.tag() else { return };
         self.found[APP_NAME] = self.part(Kind::Text, (self.at, app_end));
@@ -521,6 +624,24 @@ impl Names {
     }
 }
 
+/// The levels and severity numbers used so far. Each is stored once for all rows.
+#[derive(Default)]
+struct Levels([Option<[Cell; 2]>; 8]);
+
+impl Levels {
+    /// Returns the cells for the level and number of a severity of syslog.
+    fn cells(&mut self, severity: u8, fields: &mut Fields) -> [Cell; 2] {
+        let known = &mut self.0[usize::from(severity)];
+        *known.get_or_insert_with(|| match Severity::of_syslog(severity) {
+            None => [Cell::ABSENT; 2],
+            Some(severity) => [
+                fields.push(Kind::Text, severity.level().as_bytes()),
+                fields.push(Kind::Int, severity.number().to_string().as_bytes()),
+            ],
+        })
+    }
+}
+
 /// Stores the values of a line in the fields.
 fn keep(
     reader: &mut LineReader<'_>,
@@ -533,11 +654,6 @@ fn keep(
         let [facility, severity] = names.cells(priority, fields);
         (reader.found[FACILITY], reader.found[SEVERITY]) = (facility, severity);
     }
-    if let Some(ns) = reader.time_ns {
-        let mut rendered = Vec::new();
-        push_rfc3339(&mut rendered, ns);
-        reader.found[TIMESTAMP] = fields.push(Kind::Time, &rendered);
-    }
     if !reader.data.is_empty() {
         reader.found[STRUCTURED_DATA] = fields.push(Kind::Object, &reader.data);
     }
@@ -548,20 +664,14 @@ fn keep(
 
 impl Parser for Syslog {
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
-        let indices = NAMES.map(|name| fields.named(&name.into()));
-        let mut names = Names::default();
-        for (row, cell, text) in input.rows() {
-            let mut reader = LineReader::new(text, cell);
-            match self.read(&mut reader, input.read_ns) {
-                Ok(()) => {
-                    keep(&mut reader, &mut names, row, &indices, fields);
-                    if let Some((reason, at)) = reader.flaw {
-                        fields.flaw(row, reason, at);
-                    }
-                }
-                Err(at) => fields.fail(row, MISMATCH, at),
+        let mut rendered = Vec::new();
+        self.parse_rows(input, fields, |reader, _, fields| {
+            if let Some(ns) = reader.time_ns {
+                rendered.clear();
+                push_rfc3339(&mut rendered, ns);
+                reader.found[TIMESTAMP] = fields.push(Kind::Time, &rendered);
             }
-        }
+        });
     }
 
     fn time_field(&self) -> Option<TimeField> {

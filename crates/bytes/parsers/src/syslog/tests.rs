@@ -2,7 +2,7 @@ use super::*;
 use crate::harness::{check_mutated, parse, parse_short};
 use millstream_timestamps::{Period, Zone};
 
-fn syslog() -> Syslog {
+pub fn syslog() -> Syslog {
     Syslog::new(&SyslogConfig::default()).unwrap()
 }
 
