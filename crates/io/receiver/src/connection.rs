@@ -5,7 +5,8 @@ use crate::receive_buffers::{Ancillary, ReceiveBuffers};
 use crate::senders::Senders;
 use crate::stream::{Desynchronized, READ_BYTES, Stream};
 use crate::sys::{self, Mapping};
-use crate::{Address, Framing, Options};
+use crate::tls::{CIPHERTEXT_BYTES, TlsStream};
+use crate::{Address, Options, Protocol, TlsConfigs};
 use millstream_recorder::record::{self, Subject};
 use millstream_recorder::recorder;
 use millstream_recorder::schema::EventKind;
@@ -38,7 +39,7 @@ pub struct Connection {
 #[derive(Debug)]
 enum Kind {
     Packets,
-    Stream(Stream),
+    Stream(Stream, Option<TlsStream>),
 }
 
 /// The outcome of one read. The messages are in the batch.
@@ -50,31 +51,41 @@ pub struct ReadOutcome {
     pub bytes: usize,
     /// Whether more data may be waiting.
     pub is_more: bool,
+    /// The reason why TLS has failed.
+    pub tls_error: Option<String>,
+    /// Whether the peer has ended the TLS session, so that the next read ends the stream.
+    pub is_closing: bool,
     /// Whether the connection must be closed, because the peer closed it or the stream is unusable.
     pub is_finished: bool,
     pub error: Option<Errno>,
 }
 
 impl Connection {
-    /// Creates a connection from `address` that `listener` has accepted. Its reads are recorded with
-    /// the subject `peer`.
+    /// Creates a connection from `address` that `listener` has accepted. Its reads are recorded
+    /// with the subject `peer`.
+    ///
+    /// # Errors
+    /// Returns the reason why TLS is not available.
     pub fn new(
         fd: OwnedFd,
         (address, peer): (Option<SocketAddr>, Arc<Subject>),
         listener: &Address,
-        framing: Framing,
+        protocol: &Protocol,
         options: &Options,
-    ) -> Connection {
+    ) -> Result<Connection, String> {
         if matches!(listener, Address::Tcp(_)) {
             // Keepalive detects a peer that vanished without closing the connection.
             let _ = sockopt::set_socket_keepalive(&fd, true);
         }
         let pid = peer_pid(&fd, listener, options);
         let kind = match listener.is_stream() {
-            true => Kind::Stream(Stream::new(framing, options)),
+            true => {
+                let tls = protocol.tls.as_ref().map(TlsConfigs::accept).transpose()?;
+                Kind::Stream(Stream::new(protocol.framing, options), tls)
+            }
             false => Kind::Packets,
         };
-        Connection { fd, kind, pid, address, peer, active: Instant::now() }
+        Ok(Connection { fd, kind, pid, address, peer, active: Instant::now() })
     }
 
     /// Applies the options of another receiver. Returns the number of framing errors that this
@@ -87,7 +98,7 @@ impl Connection {
         self.pid = peer_pid(&self.fd, listener, options);
         match &mut self.kind {
             Kind::Packets => Ok(0),
-            Kind::Stream(stream) => stream.apply_options(options),
+            Kind::Stream(stream, _) => stream.apply_options(options),
         }
     }
 
@@ -99,7 +110,8 @@ impl Connection {
     /// Returns whether the connection has been idle, or within one message, for too long.
     pub fn is_timed_out(&self, now: Instant, options: &Options) -> bool {
         let timeout = match &self.kind {
-            Kind::Stream(stream) if stream.is_partial() => options.message_timeout,
+            Kind::Stream(_, Some(tls)) if tls.is_handshaking() => options.message_timeout,
+            Kind::Stream(stream, _) if stream.is_partial() => options.message_timeout,
             _ => options.idle_timeout,
         };
         timeout.is_some_and(|timeout| now.duration_since(self.active) >= timeout)
@@ -160,24 +172,25 @@ impl Connection {
         options: &Options,
     ) -> ReadOutcome {
         let sender = self.add_origin(senders, batch, options);
-        let Kind::Stream(stream) = &mut self.kind else { return ReadOutcome::default() };
+        let Kind::Stream(stream, tls) = &mut self.kind else { return ReadOutcome::default() };
         let memory = memory.bytes_mut();
-        let was_partial = stream.is_partial();
+        let was_partial =
+            stream.is_partial() || tls.as_ref().is_some_and(TlsStream::is_handshaking);
         let partial = stream.restore(memory);
         let chunk = &mut memory[partial..partial + READ_BYTES];
-        let read = match read(&self.fd, chunk, &self.peer) {
-            Ok(read) => read,
-            Err(error) if is_transient(error) => return ReadOutcome::default(),
+        let (read, plain) = match receive(&self.fd, tls.as_mut(), chunk, &self.peer) {
+            Ok(received) => received,
+            Err(error) if error.is_transient() => return ReadOutcome::default(),
             Err(error) => {
                 let framing_errors = stream.abort();
-                return ReadOutcome { framing_errors, ..ReadOutcome::failed(error) };
+                return ReadOutcome { framing_errors, ..error.outcome() };
             }
         };
         if read == 0 {
             let framing_errors = stream.finish(&memory[..partial], batch, sender);
             return ReadOutcome { framing_errors, is_finished: true, ..ReadOutcome::default() };
         }
-        let parsed = stream.parse(&memory[..partial + read], batch, sender);
+        let parsed = stream.parse(&memory[..partial + plain], batch, sender);
         if !was_partial || batch.messages > 0 {
             self.active = Instant::now();
         }
@@ -185,7 +198,8 @@ impl Connection {
             Ok(framing_errors) => ReadOutcome {
                 framing_errors,
                 bytes: read,
-                is_more: read == READ_BYTES,
+                is_closing: tls.as_ref().is_some_and(TlsStream::is_closed),
+                is_more: read == if tls.is_some() { CIPHERTEXT_BYTES } else { READ_BYTES },
                 ..ReadOutcome::default()
             },
             Err(_) => {
@@ -201,6 +215,52 @@ impl ReadOutcome {
             return ReadOutcome::default();
         }
         ReadOutcome { is_finished: true, error: Some(error), ..ReadOutcome::default() }
+    }
+}
+
+/// Reads from a connection with one call. Decrypts what was read, if there is TLS. Returns the
+/// number of bytes that were read, which is 0 at the end of the stream, and the number of bytes in
+/// `chunk`.
+fn receive(
+    fd: &OwnedFd,
+    tls: Option<&mut TlsStream>,
+    chunk: &mut [u8],
+    peer: &Subject,
+) -> Result<(usize, usize), ReceiveError> {
+    let Some(tls) = tls else {
+        return read(fd, chunk, peer).map(|read| (read, read)).map_err(ReceiveError::Socket);
+    };
+    if tls.is_closed() {
+        return Ok((0, 0));
+    }
+    let mut ciphertext = [0; CIPHERTEXT_BYTES];
+    let read = read(fd, &mut ciphertext, peer).map_err(ReceiveError::Socket)?;
+    let plain = tls.decrypt(&ciphertext[..read], chunk);
+    // The handshake, or an alert that says what is wrong.
+    tls.flush(|bytes| Ok(rustix::io::write(fd, bytes)?));
+    plain.map(|plain| (read, plain)).map_err(ReceiveError::Tls)
+}
+
+/// The reason why a stream cannot be read.
+enum ReceiveError {
+    Socket(Errno),
+    Tls(rustls::Error),
+}
+
+impl ReceiveError {
+    fn is_transient(&self) -> bool {
+        matches!(self, ReceiveError::Socket(error) if is_transient(*error))
+    }
+
+    fn outcome(self) -> ReadOutcome {
+        match self {
+            ReceiveError::Socket(error) => ReadOutcome::failed(error),
+            ReceiveError::Tls(error) => ReadOutcome {
+                tls_error: Some(error.to_string()),
+                is_finished: true,
+                ..ReadOutcome::default()
+            },
+        }
     }
 }
 

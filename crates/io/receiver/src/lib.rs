@@ -35,6 +35,7 @@ mod socket;
 mod stats;
 mod stream;
 mod sys;
+mod tls;
 mod wake;
 
 pub use address::Address;
@@ -44,6 +45,7 @@ pub use messages::{Iter, Message, Messages, Sender};
 pub use receiver::{Bound, Receiver, Receiving};
 pub use senders::container_of;
 pub use stats::Stats;
+pub use tls::TlsConfigs;
 
 use std::time::Duration;
 
@@ -57,9 +59,9 @@ pub enum Framing {
     /// A length prefix before each message: four bytes, little-endian. A length over the limit
     /// closes the connection, because the next message boundary is unknown.
     Length,
-    /// The framing of syslog (RFC 6587): a decimal length and a space before each message, or a line
-    /// feed or NUL after it. The start of the connection decides. An invalid length closes the
-    /// connection. Empty messages are ignored.
+    /// The framing of syslog (RFC 6587): a decimal length and a space before each message, or a
+    /// line feed or NUL after it. The start of the connection decides. An invalid length closes
+    /// the connection. Empty messages are ignored.
     Syslog,
 }
 
@@ -72,6 +74,23 @@ pub struct Listen {
     pub mode: Option<u32>,
     /// How messages are delimited in byte streams; ignored for other socket types.
     pub framing: Framing,
+    /// TLS on TCP connections; `None` for plain text. Connections of another receiver that this one
+    /// takes over stay as they are.
+    pub tls: Option<TlsConfigs>,
+}
+
+/// What a connection speaks.
+#[derive(Debug, Clone)]
+struct Protocol {
+    framing: Framing,
+    tls: Option<TlsConfigs>,
+}
+
+impl Listen {
+    fn protocol(&self) -> Protocol {
+        let tls = self.tls.clone().filter(|_| matches!(self.address, Address::Tcp(_)));
+        Protocol { framing: self.framing, tls }
+    }
 }
 
 /// A receiver's options.

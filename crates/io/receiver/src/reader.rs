@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -341,15 +342,18 @@ impl Reader {
     /// Accepts waiting connections. Returns whether there may be more.
     fn accept(&mut self, index: usize) -> bool {
         for _ in 0..ACCEPTS_MAX {
-            let Input { socket, framing } = &self.inputs[index];
+            let Input { socket, protocol } = &self.inputs[index];
             match acceptfrom_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok((fd, address)) => {
                     let address = address.and_then(|address| address.try_into().ok());
                     let peer = (address, socket.connection_peer(address));
                     let connection =
-                        Connection::new(fd, peer, &socket.address, *framing, &self.options);
+                        Connection::new(fd, peer, &socket.address, protocol, &self.options);
                     add(&self.counters.connections_accepted, 1);
-                    self.add_connection(index, connection);
+                    match connection {
+                        Ok(connection) => self.add_connection(index, connection),
+                        Err(error) => self.record_tls_error(index, address, &error),
+                    }
                 }
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                 Err(error) if is_transient(error) => return false,
@@ -362,8 +366,15 @@ impl Reader {
         true
     }
 
-    /// Registers an accepted connection, or rejects it if the handler does not accept its address or
-    /// the limit is reached.
+    fn record_tls_error(&self, index: usize, peer: Option<SocketAddr>, error: &str) {
+        add(&self.counters.tls_errors, 1);
+        let address = &self.inputs[index].socket.address;
+        let peer = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
+        self.counters.record_error(format!("{address}: TLS failed on a connection{peer}: {error}"));
+    }
+
+    /// Registers an accepted connection, or rejects it if the handler does not accept its address
+    /// or the limit is reached.
     fn add_connection(&mut self, index: usize, connection: Connection) {
         if connection.address().is_some_and(|address| !self.handler.0.accepts(address)) {
             return add(&self.counters.connections_denied, 1);
@@ -475,9 +486,15 @@ impl Reader {
             let address = &self.inputs[*index].socket.address;
             self.counters.record_error(format!("{address}: a connection failed: {error}"));
         }
+        if let Some(error) = &outcome.tls_error {
+            let (index, peer) = (*index, connection.address());
+            self.record_tls_error(index, peer, error);
+        }
         self.count(&outcome);
         if outcome.is_finished {
             self.connections.remove(&token);
+        } else if outcome.is_closing {
+            self.read_connection(token, true);
         }
         if outcome.is_more { outcome.bytes } else { 0 }
     }
@@ -563,9 +580,11 @@ mod tests {
             address: Address::UnixDatagram(folder.join("a.sock")),
             mode: None,
             framing: Framing::Lines,
+            tls: None,
         };
         let sockets = SocketSet::open(&listen, &options).unwrap();
-        let inputs = vec![Input { socket: sockets.sockets()[0].clone(), framing: Framing::Lines }];
+        let inputs =
+            vec![Input { socket: sockets.sockets()[0].clone(), protocol: listen.protocol() }];
         let control = Arc::new(Control::new().unwrap());
         let connection_limit = Arc::new(ConnectionLimit::new(FIRST_CONNECTION).unwrap());
         let handler = GuardedHandler(Box::new(NoopHandler));

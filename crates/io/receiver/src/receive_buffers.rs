@@ -138,7 +138,8 @@ impl ReceiveBuffers {
         let timer = recorder::start(EventKind::SocketRead);
         // SAFETY: `first` points to at least `max` headers. Their vectors point to buffers within
         // the mapping, their control addresses into `controls`, and their names into `names`, with
-        // the lengths of all three. All of that lives as long as `self`, and `&mut self` rules out views into the buffers.
+        // the lengths of all three. All of that lives as long as `self`, and `&mut self` rules out
+        // views into the buffers.
         let received = unsafe {
             libc::recvmmsg(socket.as_raw_fd(), first, max as u32, flags as _, ptr::null_mut())
         };
@@ -248,8 +249,8 @@ impl Ancillary<'_> {
     }
 }
 
-/// Adds the datagrams of a buffer to the batch, each truncated to the limit. `segment` is the length
-/// of each datagram except the last one, or 0 if there is one datagram.
+/// Adds the datagrams of a buffer to the batch, each truncated to the limit. `segment` is the
+/// length of each datagram except the last one, or 0 if there is one datagram.
 #[cold]
 fn push_truncated(
     batch: &mut Batch,

@@ -7,7 +7,7 @@ use crate::reader::{FIRST_CONNECTION, Reader};
 use crate::socket::{Input, SocketSet};
 use crate::stats::{Counters, add};
 use crate::sys::cpu_time;
-use crate::{Address, BindError, Framing, Listen, Options, Stats};
+use crate::{Address, BindError, Listen, Options, Protocol, Stats};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -22,7 +22,7 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Bound sockets. The kernel buffers incoming data, but nothing is read yet.
 #[derive(Debug)]
 pub struct Receiver {
-    sets: Vec<(SocketSet, Framing)>,
+    sets: Vec<(SocketSet, Protocol)>,
     options: Options,
 }
 
@@ -45,7 +45,7 @@ pub struct Receiving {
     /// The threads. They must be dropped first, because they leave their connections to the sockets
     /// when they exit.
     threads: Vec<(Arc<Control>, JoinHandle<()>)>,
-    sets: Vec<(SocketSet, Framing)>,
+    sets: Vec<(SocketSet, Protocol)>,
     counters: Arc<Counters>,
     connection_limit: Arc<ConnectionLimit>,
 }
@@ -71,7 +71,7 @@ impl Receiver {
                     "remove one of them",
                 ));
             }
-            sets.push((SocketSet::open(entry, options)?, entry.framing));
+            sets.push((SocketSet::open(entry, options)?, entry.protocol()));
         }
         let message_bytes_max = options.message_bytes_max.clamp(1, MESSAGE_BYTES_MAX);
         let options = Options { shares: options.shares.max(1), message_bytes_max, ..*options };
@@ -118,7 +118,7 @@ impl Receiver {
     }
 }
 
-fn bound(sets: &[(SocketSet, Framing)]) -> Vec<Bound> {
+fn bound(sets: &[(SocketSet, Protocol)]) -> Vec<Bound> {
     let mut all = Vec::new();
     for (set, _) in sets {
         all.extend(set.sockets().iter().map(|socket| Bound {
@@ -135,12 +135,12 @@ fn is_any_port(listen: &Listen) -> bool {
 }
 
 /// Returns the inputs of one thread: its share of the datagram sockets, and all listening sockets.
-fn inputs(sets: &[(SocketSet, Framing)], share: usize, shares: usize) -> Vec<Input> {
+fn inputs(sets: &[(SocketSet, Protocol)], share: usize, shares: usize) -> Vec<Input> {
     let mut inputs = Vec::new();
-    for (position, (set, framing)) in sets.iter().enumerate() {
+    for (position, (set, protocol)) in sets.iter().enumerate() {
         for (index, socket) in set.sockets().into_iter().enumerate() {
             if !socket.address.is_datagram() || (position + index) % shares == share {
-                inputs.push(Input { socket, framing: *framing });
+                inputs.push(Input { socket, protocol: protocol.clone() });
             }
         }
     }
@@ -223,12 +223,12 @@ impl Receiving {
     /// Starts or resumes reading. The first call applies this receiver's options to shared sockets.
     /// An error while applying them is counted and becomes the last error in [`Stats`].
     pub fn resume(&self) {
-        for (position, (set, framing)) in self.sets.iter().enumerate() {
+        for (position, (set, protocol)) in self.sets.iter().enumerate() {
             let (new, error) = set.activate();
             for (index, socket) in new {
                 // Any new socket is a UDP socket, because every other address has a single socket.
                 let (control, _) = &self.threads[(position + index) % self.threads.len()];
-                control.add_input(Input { socket, framing: *framing });
+                control.add_input(Input { socket, protocol: protocol.clone() });
             }
             if let Some(error) = error {
                 add(&self.counters.socket_errors, 1);
@@ -320,7 +320,7 @@ mod tests {
             message_timeout: None,
             merge: false,
         };
-        let listen = Listen { address, mode: None, framing: Framing::Lines };
+        let listen = Listen { address, mode: None, framing: crate::Framing::Lines, tls: None };
         let receiver = Receiver::open(&[listen], &options).unwrap();
         let receiving =
             receiver.start("test", vec![Box::new(NoopHandler), Box::new(NoopHandler)]).unwrap();

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::file::{SocketFile, kind};
 use crate::wake::Wake;
-use crate::{Address, BindError, Framing, Listen, Options, sys};
+use crate::{Address, BindError, Listen, Options, Protocol, sys};
 use millstream_recorder::record::Subject;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ pub struct Socket {
 #[derive(Debug)]
 pub struct Input {
     pub socket: Arc<Socket>,
-    pub framing: Framing,
+    pub protocol: Protocol,
 }
 
 /// This process's sockets. The references are weak, so the table keeps no socket open.

@@ -36,6 +36,8 @@ pub struct Stats {
     pub connections_timed_out: u64,
     /// Number of connections that ended with a network error such as a reset.
     pub connection_errors: u64,
+    /// Number of connections that ended because of an error in TLS, such as an unknown certificate.
+    pub tls_errors: u64,
     /// Number of system errors at listening sockets, such as a lack of memory or file descriptors.
     pub socket_errors: u64,
     /// Number of panics. A panic in a handler loses the messages of the round, and a panic while a
@@ -68,6 +70,7 @@ pub(crate) struct Counters {
     pub connections_denied: AtomicU64,
     pub connections_timed_out: AtomicU64,
     pub connection_errors: AtomicU64,
+    pub tls_errors: AtomicU64,
     pub socket_errors: AtomicU64,
     pub panics: AtomicU64,
     pub threads_ended: AtomicU64,
@@ -98,6 +101,7 @@ impl Counters {
             connections_denied: get(&self.connections_denied),
             connections_timed_out: get(&self.connections_timed_out),
             connection_errors: get(&self.connection_errors),
+            tls_errors: get(&self.tls_errors),
             socket_errors: get(&self.socket_errors),
             panics: get(&self.panics),
             threads_ended: get(&self.threads_ended),

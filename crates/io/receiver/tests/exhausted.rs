@@ -34,7 +34,7 @@ fn a_connection_waits_for_a_free_descriptor() {
         message_timeout: None,
         merge: true,
     };
-    let listen = Listen { address, mode: None, framing: Framing::Lines };
+    let listen = Listen { address, mode: None, framing: Framing::Lines, tls: None };
     let receiving = Receiver::open(&[listen], &options)
         .unwrap()
         .start("full", vec![Box::new(NoopHandler)])

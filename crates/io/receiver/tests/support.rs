@@ -99,7 +99,7 @@ pub fn options() -> Options {
 }
 
 pub fn listen(address: Address) -> Listen {
-    Listen { address, mode: None, framing: Framing::Lines }
+    Listen { address, mode: None, framing: Framing::Lines, tls: None }
 }
 
 pub fn udp() -> Listen {

@@ -10,7 +10,7 @@ fn tcp() -> Listen {
     Listen { framing: Framing::Syslog, ..listen("tcp://127.0.0.1:0".parse().unwrap()) }
 }
 
-/// Sends the bytes on a connection of their own, in two pieces.
+/// Sends the bytes on a new connection, in two pieces.
 fn send(address: &Address, bytes: &[u8]) -> TcpStream {
     let mut client = TcpStream::connect(at(address)).unwrap();
     client.set_nodelay(true).unwrap();

@@ -1,7 +1,9 @@
-//! TLS for clients: builds a rustls configuration from files and options, and explains its errors.
+//! TLS for clients and listeners: builds a rustls configuration from files and options, and
+//! explains its errors.
 
 mod explain;
 mod pin;
+mod server;
 mod verify;
 
 use crate::stamp::Stamp;
@@ -15,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use schemars::JsonSchema;
 use serde::Deserialize;
+pub use server::{ServerTls, ServerTlsFiles, server_config};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,7 +164,7 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
             let key_der = private_key(key)?;
             builder
                 .with_client_auth_cert(chain, key_der)
-                .map_err(|error| client_certificate_error(error, cert, key))?
+                .map_err(|error| key_error(error, cert, key))?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -180,7 +183,8 @@ fn verifier(files: &TlsFiles, provider: Arc<CryptoProvider>) -> Result<Verifier,
     })
 }
 
-fn client_certificate_error(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
+/// Returns the error for a certificate that cannot be used with its key.
+fn key_error(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
     let what = match error {
         rustls::Error::InconsistentKeys(_) => {
             format!("does not match the certificate in {}; use a matching pair", cert.display())
@@ -248,15 +252,17 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// TLS for the connections of one component. The files are reread when they change.
-pub struct Tls {
-    files: TlsFiles,
-    state: Mutex<State>,
+/// A configuration that is rebuilt when its files change.
+struct Reloaded<C>(Mutex<State<C>>);
+
+impl<C> Default for Reloaded<C> {
+    fn default() -> Self {
+        Reloaded(Mutex::new(State { config: None, stamps: None, warned: None }))
+    }
 }
 
-#[derive(Default)]
-struct State {
-    config: Option<Arc<ClientConfig>>,
+struct State<C> {
+    config: Option<Arc<C>>,
     /// The stamps of the files from which `config` was built; [`None`] if the configuration must be
     /// rebuilt.
     stamps: Option<Vec<Stamp>>,
@@ -264,31 +270,27 @@ struct State {
     warned: Option<String>,
 }
 
-impl Tls {
-    /// Creates TLS with these options without reading any file yet.
-    pub fn new(files: TlsFiles) -> Tls {
-        Tls { files, state: Mutex::default() }
-    }
-
-    /// Returns the configuration for the next connection. Reads changed files, which may block on
-    /// disk. If the files have become unusable, for example while they are being replaced, the
-    /// previous configuration stays in use and a warning is logged.
-    ///
-    /// # Errors
-    /// Returns errors from [`client_config`] until that function has succeeded once.
-    pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        let mut state = self.state.lock();
-        let stamps = self.stamps();
+impl<C> Reloaded<C> {
+    /// Returns the configuration. Calls `build` if there is none, or the files have changed. If
+    /// `build` fails, returns the previous configuration, and logs a warning.
+    fn get(
+        &self,
+        files: &[(String, PathBuf)],
+        build: impl FnOnce() -> Result<Arc<C>, TlsError>,
+    ) -> Result<Arc<C>, TlsError> {
+        let stamps: Option<Vec<Stamp>> =
+            files.iter().map(|(_, path)| Stamp::of(path).ok().flatten()).collect();
+        let state = self.0.lock();
         if let Some(config) = &state.config
             && stamps.is_some()
             && stamps == state.stamps
         {
             return Ok(config.clone());
         }
-        if state.config.is_none() {
-            self.warn();
-        }
-        match (client_config(&self.files), &state.config) {
+        drop(state);
+        let built = build();
+        let mut state = self.0.lock();
+        match (built, &state.config) {
             (Ok(config), _) => {
                 *state = State { config: Some(config.clone()), stamps, warned: None };
                 Ok(config)
@@ -305,8 +307,37 @@ impl Tls {
         }
     }
 
-    fn stamps(&self) -> Option<Vec<Stamp>> {
-        self.files.files().iter().map(|(_, path)| Stamp::of(path).ok().flatten()).collect()
+    /// Returns whether a configuration was built.
+    fn is_built(&self) -> bool {
+        self.0.lock().config.is_some()
+    }
+}
+
+/// TLS for the connections of one component. The files are reread when they change.
+pub struct Tls {
+    files: TlsFiles,
+    reloaded: Reloaded<ClientConfig>,
+}
+
+impl Tls {
+    /// Creates TLS with these options without reading any file yet.
+    pub fn new(files: TlsFiles) -> Tls {
+        Tls { files, reloaded: Reloaded::default() }
+    }
+
+    /// Returns the configuration for the next connection. Reads changed files, which may block on
+    /// disk. If the files have become unusable, for example while they are being replaced, the
+    /// previous configuration stays in use and a warning is logged.
+    ///
+    /// # Errors
+    /// Returns errors from [`client_config`] until that function has succeeded once.
+    pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        self.reloaded.get(&self.files.files(), || {
+            if !self.reloaded.is_built() {
+                self.warn();
+            }
+            client_config(&self.files)
+        })
     }
 
     fn warn(&self) {

@@ -1,7 +1,7 @@
 //! Valid and invalid certificates for tests, generated on each run.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
@@ -45,6 +45,8 @@ impl Authority {
     pub fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate for a self-signed one if its issuer has the same name.
+        params.distinguished_name.push(DnType::CommonName, "authority of the tests");
         let key = KeyPair::generate().expect("a key");
         let cert = params.self_signed(&key).expect("a certificate").pem();
         Authority { issuer: Issuer::new(params, key), cert }

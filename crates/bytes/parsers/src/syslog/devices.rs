@@ -3,8 +3,8 @@
 use super::tests::syslog;
 use crate::harness::parse;
 
-/// The sender, a line, and its fields without the facility, severity and version. `TIME` stands for
-/// 2026-02-05T17:32:18Z.
+/// The sender, a line, and its fields without the facility, severity and version. `TIME` is the
+/// timestamp 2026-02-05T17:32:18Z.
 const LINES: &[(&str, &str, &str)] = &[
     (
         "Cisco ASA",

@@ -263,7 +263,7 @@ impl PointOptions {
             let address: Address = text.parse().map_err(BuildError::Options)?;
             let framing =
                 if matches!(address, Address::Tcp(_)) { kind.tcp } else { Framing::Length };
-            Ok(Listen { address, mode, framing })
+            Ok(Listen { address, mode, framing, tls: None })
         };
         let listen = self.addresses(kind).iter().map(listen).collect::<Result<Vec<_>, _>>()?;
         let options = Options {
