@@ -41,6 +41,7 @@ mod spool;
 mod stall;
 mod stuck;
 mod support_archive;
+mod syslog;
 mod tap;
 mod tcp;
 mod top;

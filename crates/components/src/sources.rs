@@ -13,6 +13,7 @@ pub mod kafka;
 pub mod metricserver;
 pub mod points;
 pub mod stdin;
+pub mod syslog;
 
 use crate::row::{Row, row};
 
@@ -35,4 +36,5 @@ pub static ROWS: &[Row] = &[
     row!(Source, kafka::KafkaConfig, "kafka", "sources/kafka"),
     row!(Source, metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),
     row!(Source, stdin::StdinConfig, "stdin", "sources/stdin"),
+    row!(Source, syslog::SyslogConfig, "syslog", "sources/syslog"),
 ];

@@ -9,5 +9,6 @@ pub mod kafka;
 pub mod message;
 pub mod period;
 pub mod segments;
+pub mod sockets;
 
 pub use millstream_codecs::{formats, seed, template};

@@ -22,9 +22,9 @@ use millstream_testkit_servers::kafka::{Kafka, Written};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -199,8 +199,11 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("points.sock");
     let listens = own.contains_key("listen");
+    // A datagram is one message of syslog.
+    let scheme = if row.name == "syslog" { "unix" } else { "unixgram" };
     if listens {
-        own.insert("listen".into(), json!([format!("unixgram://{}", socket.display())]));
+        own.insert("listen".into(), json!([format!("{scheme}://{}", socket.display())]));
+        own.shift_remove("tls");
     }
     let mut rig = SourceRig::new(&["a", "b"]);
     (rig.until_eof, rig.expansion, rig.internal_metrics) = (until_eof, 1000, internal_metrics());
@@ -209,7 +212,9 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
         panic!("no source")
     };
     let source = component.open(rig.open()).unwrap();
-    if listens {
+    if scheme == "unix" {
+        UnixStream::connect(&socket).unwrap().write_all(&points(row.name)).unwrap();
+    } else if listens {
         let sender = UnixDatagram::unbound().unwrap();
         sender.send_to(&points(row.name), &socket).unwrap();
     }
@@ -257,8 +262,11 @@ fn internal_metrics() -> InternalMetrics {
     })
 }
 
-/// Returns a datagram with one point for each of 2,000 series.
+/// Returns a datagram with one point for each of 2,000 series, or a stream of as many messages.
 fn points(source: &str) -> Vec<u8> {
+    if source == "syslog" {
+        return (0..2000).map(|n| format!("<13>app: message {n}\n")).collect::<String>().into();
+    }
     if source == "dogstatsd" {
         return (0..2000).map(|n| format!("n{n}:1|c\n")).collect::<String>().into_bytes();
     }

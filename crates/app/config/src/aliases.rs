@@ -22,6 +22,11 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
         ],
     ),
     (Kind::Source, "generate", &["demo_logs", "dummy", "in_dummy"]),
+    (
+        Kind::Source,
+        "syslog",
+        &["in_syslog", "imudp", "imtcp", "imptcp", "imuxsock", "tcplog", "udplog"],
+    ),
     (Kind::Source, "dogstatsd", &["statsd", "datadog_agent", "in_statsd"]),
     (
         Kind::Source,
@@ -86,8 +91,6 @@ const NOT_YET: &[(Kind, &[&str])] = &[
             "tcp",
             "udp",
             "unix",
-            "syslog",
-            "in_syslog",
             "http",
             "http_server",
             "in_http",

@@ -11,7 +11,6 @@ pub mod origin;
 pub mod percentiles;
 pub mod point_handler;
 mod round_counts;
-mod sockets;
 mod swap_slot;
 
 pub use flusher::Flusher;

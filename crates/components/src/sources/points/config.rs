@@ -5,7 +5,8 @@ use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
 use super::round_counts::RoundCounts;
 use super::swap_slot::SwapSlot;
-use crate::component::{random_u64, tcp_claim};
+use crate::component::random_u64;
+use crate::util::sockets;
 use millstream_model::{BuildError, Expiry, Interval, OptionError, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
@@ -23,9 +24,6 @@ const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
 /// Maximum configurable size of a name, in bytes.
 const NAME_MAX: u64 = 4 * 1024;
-
-/// Maximum length of a Unix socket path in bytes: the kernel's limit without the final NUL.
-const PATH_BYTES_MAX: usize = 107;
 
 /// Maximum configurable message size, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
@@ -140,18 +138,7 @@ impl Kind {
                 self.listen
             ));
         }
-        let scheme = address.split("://").next().unwrap_or_default();
-        if !self.schemes.contains(&scheme) {
-            let schemes = self.schemes.join("://, ");
-            return Err(format!("'{scheme}' is not a supported scheme; use {schemes}://"));
-        }
-        let parsed: Address = address.parse()?;
-        match parsed.path().map_or(0, |path| path.as_os_str().len()) > PATH_BYTES_MAX {
-            true => Err(format!(
-                "'{text}': the path is longer than {PATH_BYTES_MAX} bytes; use a shorter one"
-            )),
-            false => Ok(()),
-        }
+        sockets::check_address(address, self.schemes)
     }
 }
 
@@ -174,13 +161,6 @@ impl PointOptions {
         }
     }
 
-    fn mode(&self) -> Result<u32, String> {
-        let mode = u32::from_str_radix(&self.mode, 8).ok().filter(|mode| *mode <= 0o777);
-        mode.ok_or_else(|| {
-            format!("'{}' is not a mode; use three octal digits, such as 0722", self.mode)
-        })
-    }
-
     fn period(&self, kind: &Kind) -> Duration {
         self.period.map_or(kind.period, |period| period.0)
     }
@@ -200,7 +180,7 @@ impl PointOptions {
                 error(&format!("/origin_tags/{index}"), "is listed twice; list it once".into());
             }
         }
-        if let Err(message) = self.mode() {
+        if let Err(message) = sockets::parse_mode(&self.mode) {
             error("/mode", message);
         }
         let sizes = [
@@ -220,13 +200,7 @@ impl PointOptions {
     /// Returns names for the sockets, which two components cannot share. Sockets with port 0 are
     /// omitted, because each of them binds a different free port.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
-        let claim = |address| match address {
-            Address::Tcp(at) => tcp_claim(at),
-            Address::Udp(at) if at.port() == 0 => None,
-            other => Some(format!("the socket {other}")),
-        };
-        let addresses = self.addresses(kind);
-        addresses.iter().filter_map(|text| text.parse().ok().and_then(claim)).collect()
+        sockets::claims(&self.addresses(kind))
     }
 
     fn limits(&self) -> Limits {
@@ -240,25 +214,8 @@ impl PointOptions {
         }
     }
 
-    /// Returns the limit on connections: at most half of the process's file descriptors, so that
-    /// enough remain for sinks.
-    fn connections_max(&self, listen: &[Listen]) -> usize {
-        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let capacity = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
-        let has_connections =
-            |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
-        if capacity < self.max_connections && listen.iter().any(has_connections) {
-            log::warn!(
-                "accepting at most {capacity} connections instead of {}, which is half of the \
-                 open-file limit; raise the limit",
-                self.max_connections
-            );
-        }
-        self.max_connections.min(capacity)
-    }
-
     fn receiver(&self, kind: &Kind) -> Result<Receiver, BuildError> {
-        let mode = Some(self.mode().map_err(BuildError::Options)?);
+        let mode = Some(sockets::parse_mode(&self.mode).map_err(BuildError::Options)?);
         let listen = |text: &String| -> Result<Listen, BuildError> {
             let address: Address = text.parse().map_err(BuildError::Options)?;
             let framing =
@@ -270,7 +227,7 @@ impl PointOptions {
             shares: self.receivers,
             receive_buffer: self.receive_buffer.0 as usize,
             message_bytes_max: self.max_message.0 as usize,
-            connections_max: self.connections_max(&listen),
+            connections_max: sockets::connections_max(self.max_connections, &listen),
             truncates: false,
             credentials: !self.origin_tags.is_empty(),
             addresses: false,

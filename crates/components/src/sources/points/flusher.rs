@@ -9,9 +9,9 @@
 use super::batch_emitter::BatchEmitter;
 use super::events::{MetricRows, Rest};
 use super::log_events::LogEventRows;
-use super::sockets::report;
 use super::swap_slot::SwapSlot;
 use crate::util::period::{Period, Periods};
+use crate::util::sockets::report;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
     Batch, BuildError, Counters, EngineTime, Now, Polled, Source, SourceCx, SourceOpen,
