@@ -41,6 +41,7 @@ mod scan;
 mod scratch;
 mod sinkhole;
 mod spool;
+mod syslog;
 mod tags;
 mod taps;
 mod texts;
@@ -89,7 +90,7 @@ struct Options {
 #[derive(Subcommand)]
 enum Part {
     /// Measure all parts except diagnose, framing, jfr_events, jvms, memory, profiler, recorder,
-    /// rows, rules, taps, operators and peers, within twenty minutes
+    /// rows, rules, syslog, taps, operators and peers, within twenty minutes
     Short,
     /// Limits of the host: plain loops over the input
     Limits,
@@ -127,6 +128,8 @@ enum Part {
     Profiler,
     /// Taps: their cost for the agent, plain, with a condition, and with followed events
     Taps,
+    /// Messages of syslog over a TCP connection, parsed and discarded
+    Syslog,
     /// Tables of groups: memory and updates of ten million groups
     Rows,
     /// Thousands of tasks over the same lines, the agent compared with mtail, and result latency
@@ -256,6 +259,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Spool { disk } => spool::run(options.repetitions, disk, &scratch, &mut report)?,
         Part::Recorder => recorder::run(options, &scratch, &mut report)?,
         Part::Profiler => profiler::run(options, &scratch, &mut report)?,
+        Part::Syslog => syslog::run(options, &scratch, &mut report)?,
         Part::Taps => taps::run(options, &scratch, &mut report)?,
         Part::Rows => rows::run(&mut report)?,
         Part::Rules { names } => rules::run(options, names, &scratch, &mut report)?,
@@ -326,6 +330,7 @@ impl Part {
             Part::Spool { .. } => "spool",
             Part::Recorder => "recorder",
             Part::Profiler => "profiler",
+            Part::Syslog => "syslog",
             Part::Taps => "taps",
             Part::Rows => "rows",
             Part::Rules { .. } => "rules",
