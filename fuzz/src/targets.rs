@@ -24,7 +24,7 @@ mod requests;
 mod rules;
 mod scan;
 mod spool;
-mod syslog_framing;
+mod streams;
 mod timestamps;
 mod windows;
 
@@ -72,11 +72,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scan", run: scan::scan, words: scan::WORDS },
     Target { name: "spool", run: spool::spool, words: spool::WORDS },
     Target { name: "syslog", run: parsers::syslog, words: parsers::SYSLOG_WORDS },
-    Target {
-        name: "syslog_framing",
-        run: syslog_framing::syslog_framing,
-        words: syslog_framing::WORDS,
-    },
+    Target { name: "syslog_framing", run: streams::syslog_framing, words: streams::WORDS },
     Target { name: "timestamps", run: timestamps::timestamps, words: timestamps::WORDS },
     Target { name: "windows", run: windows::windows, words: windows::WORDS },
 ];
