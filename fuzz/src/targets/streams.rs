@@ -8,6 +8,7 @@ pub const WORDS: &[&[u8]] = &[
     b"<1>ab\n",
     b"<1>ab\0",
     b"\r\n",
+    b"\xEF\xBB\xBF",
     b"12 ",
     b"0",
     b"999999999 <",

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// Maximum number of digits of a length.
 const DIGITS_MAX: usize = 9;
 
+/// Byte order mark of UTF-8, which some senders write at the start of a stream.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
 /// The method by which a sender delimits messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Method {
@@ -65,7 +68,7 @@ enum Length {
 
 impl SyslogFramer {
     /// Number of bytes in addition to the maximum message size that must be kept for an incomplete
-    /// message: the length, a space, and the delimiters before the length.
+    /// message: the length, a space, and the byte order mark before the length.
     pub const EXTRA_BYTES: usize = 16;
 
     /// Passes the complete messages in `bytes` to `frame`. Returns the number of bytes consumed;
@@ -89,7 +92,9 @@ impl SyslogFramer {
         }
         if self.method == Method::Unknown {
             at += blanks(&bytes[at..]);
-            self.method = method(&bytes[at..]);
+            let mark = if bytes[at..].starts_with(BOM) { BOM.len() } else { 0 };
+            self.method = method(&bytes[at + mark..]);
+            at += if self.method == Method::Unknown { 0 } else { mark };
         }
         match self.method {
             Method::Unknown => Ok(at),
@@ -118,6 +123,11 @@ impl SyslogFramer {
         let end = rest.len().min(begin + message_bytes_max);
         let is_truncated = self.method == Method::Counted || end < rest.len();
         (begin < end).then_some(SyslogFrame { range: begin..end, is_truncated })
+    }
+
+    /// Returns whether the rest of a message over the limit is being skipped.
+    pub fn is_skipping(&self) -> bool {
+        self.skip != Skip::Nothing
     }
 
     /// Skips the message that begins with `rest`, the bytes that were not consumed.
@@ -200,7 +210,7 @@ fn blanks(bytes: &[u8]) -> usize {
 /// Returns the method of a stream that begins with `bytes`.
 fn method(bytes: &[u8]) -> Method {
     let digits = bytes.iter().take(DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
-    if bytes.is_empty() {
+    if bytes.is_empty() || bytes.len() < BOM.len() && BOM.starts_with(bytes) {
         return Method::Unknown;
     }
     if digits == 0 || digits > DIGITS_MAX || bytes[0] == b'0' {
@@ -273,6 +283,8 @@ mod tests {
         check("05 <1>ab\n", &["05 <1>ab"]);
         check("1234567890 <1>\n", &["1234567890 <1>"]);
         check("12", &["12"]);
+        check("\u{feff}5 <1>ab4 <1>c", &["<1>ab", "<1>c"]);
+        check("\n\u{feff}<1>ab\n\u{feff}<1>c", &["<1>ab", "\u{feff}<1>c"]);
         check("", &[]);
         check("\n\r\n", &[]);
     }

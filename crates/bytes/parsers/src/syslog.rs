@@ -44,6 +44,9 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
+/// Longer names of severities.
+const SEVERITY_WORDS: [&str; 4] = ["emergency", "critical", "error", "informational"];
+
 /// The time format of RFC 3164, and formats with a year that some devices write.
 const LOCAL_TIMES: [&str; 5] = [
     "%b %e %H:%M:%S%.f",
@@ -69,6 +72,12 @@ pub struct SyslogConfig {
     pub zone: Option<Zone>,
 }
 
+/// Byte order mark of UTF-8.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// Maximum length of the abbreviation of a time zone.
+const ZONE_BYTES_MAX: usize = 6;
+
 /// Parser for syslog lines, which detects the RFC of each line.
 ///
 /// | field | RFC 5424 | RFC 3164 |
@@ -87,7 +96,11 @@ pub struct SyslogConfig {
 /// After `<PRI>`, a Cisco device may write a sequence number and the name of the host before the
 /// time, each followed by a colon. The number becomes `meta.sequenceId` in the structured data,
 /// which is the name that RFC 5424 defines for it. A task such as `*dot1xTask`, which a wireless
-/// controller writes after the host, becomes the process id.
+/// controller writes after the host, becomes the process id. If the abbreviation of a time zone
+/// before `%` is unknown, the time is invalid.
+///
+/// A byte order mark before the header is skipped, and so are a selector such as `Local7.Info`
+/// before the host, and a host name that a relay has repeated.
 ///
 /// An RFC 5424 header may contain a time in seconds since 1970, or a space between date and time,
 /// and may lack structured data. If the time or the structured data is invalid, the parts before it
@@ -293,8 +306,13 @@ impl Syslog {
         // Cisco devices mark the time if their clock is not synchronized, or precede it by a colon.
         let mark = reader.rest().iter().take_while(|byte| b"*. :".contains(byte)).count();
         let Some(stamp) = self.stamp(&reader.rest()[mark..], read_ns) else { return false };
+        let begin = reader.at + mark;
         reader.time_ns = Some(stamp.ns);
-        reader.at += mark + stamp.len;
+        reader.at = begin + stamp.len;
+        if let Some(len) = unknown_zone(reader.rest()) {
+            (reader.time_ns, reader.flaw) = (None, Some((BAD_TIME, begin)));
+            reader.at += len;
+        }
         reader.at += usize::from(reader.rest().first() == Some(&b':'));
         true
     }
@@ -337,7 +355,7 @@ impl Syslog {
             Some(_) => text[1..].starts_with(b" : ") || text.starts_with(b": "),
         };
         if !is_timed || !is_message(&reader.text[reader.at - 1..]) {
-            (reader.at, reader.time_ns) = (begin, None);
+            (reader.at, reader.time_ns, reader.flaw) = (begin, None, None);
             return false;
         }
         if reader.rest().starts_with(b" : ") {
@@ -357,6 +375,27 @@ impl Syslog {
         }
         true
     }
+}
+
+/// Returns the length of a space and an abbreviation of a time zone, if a Cisco device has written
+/// them between a time and the name of a message. The caller has parsed the known abbreviations.
+fn unknown_zone(text: &[u8]) -> Option<usize> {
+    let len = text.strip_prefix(b" ")?.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let is_zone = (2..=ZONE_BYTES_MAX).contains(&len) && text[1 + len..].starts_with(b": %");
+    is_zone.then_some(1 + len)
+}
+
+/// Returns whether a word is a facility and a severity, as in `Local7.Info`.
+fn is_selector(word: &[u8]) -> bool {
+    let is_in = |names: &[&str], part: &[u8]| {
+        names.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let dot = word.iter().position(|byte| *byte == b'.');
+    dot.is_some_and(|dot| {
+        let severity = &word[dot + 1..];
+        is_in(&FACILITIES, &word[..dot])
+            && (is_in(&SEVERITIES, severity) || is_in(&SEVERITY_WORDS, severity))
+    })
 }
 
 /// Returns whether a word, optionally followed by a colon, ends at `at`.
@@ -463,6 +502,32 @@ impl<'a> LineReader<'a> {
         }
     }
 
+    /// Returns the number of bytes up to the next space or the end of the line.
+    fn word_len(&self) -> usize {
+        self.rest().iter().take_while(|byte| **byte != b' ').count()
+    }
+
+    /// Skips the name of the facility and the severity before a host name.
+    fn skip_selector(&mut self) {
+        let len = self.word_len();
+        if is_selector(&self.rest()[..len]) {
+            self.at += len;
+            self.skip_spaces();
+        }
+    }
+
+    /// Skips a host name that a relay has repeated before a tag.
+    fn skip_repeated(&mut self, host: Span) {
+        let begin = self.at;
+        if self.rest()[..self.word_len()] == self.text[host.0..host.1] {
+            self.at += host.1 - host.0;
+            self.skip_spaces();
+            if self.tag().is_none() {
+                self.at = begin;
+            }
+        }
+    }
+
     /// Returns the next words, which are separated by spaces. Words past the end are empty.
     fn words<const N: usize>(&self) -> [Span; N] {
         let mut at = self.at;
@@ -498,7 +563,7 @@ impl<'a> LineReader<'a> {
         if is_invalid {
             self.flaw = Some((BAD_STRUCTURED_DATA, data_at));
         }
-        self.at += 3 * usize::from(self.rest().starts_with(b"\xEF\xBB\xBF"));
+        self.at += BOM.len() * usize::from(self.rest().starts_with(BOM));
         names
     }
 
@@ -532,26 +597,29 @@ impl<'a> LineReader<'a> {
 
     /// Parses `<PRI>`, if present.
     fn priority(&mut self) {
-        let [b'<', rest @ ..] = self.text else { return };
+        self.at = if self.text.starts_with(BOM) { BOM.len() } else { 0 };
+        let [b'<', rest @ ..] = self.rest() else { return };
         let len = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
         let value = rest[..len].iter().fold(0, |value, digit| value * 10 + u16::from(digit - b'0'));
         if len == 0 || len > 3 || value > 191 || rest.get(len) != Some(&b'>') {
             return;
         }
-        (self.priority, self.at) = (Some(value as u8), len + 2);
+        self.priority = Some(value as u8);
+        self.at += len + 2;
     }
 
     /// Parses the host name and tag of an RFC 3164 line. A line without a time has no host name.
     fn host_and_tag(&mut self, is_timed: bool) {
         let may_have_host = is_timed && !self.found[HOSTNAME].is_present();
         if may_have_host && self.tag().is_none() {
+            self.skip_selector();
             let begin = self.at;
-            let len =
-                self.rest().iter().position(|byte| *byte == b' ').unwrap_or(self.rest().len());
+            let len = self.word_len();
             if is_host(&self.rest()[..len]) {
                 self.found[HOSTNAME] = self.part(Kind::Text, (begin, begin + len));
                 self.at += len;
                 self.skip_spaces();
+                self.skip_repeated((begin, begin + len));
                 // Cisco ASA writes `host : %ASA-6-302013: text`.
                 self.at += 2 * usize::from(self.rest().starts_with(b": "));
                 self.skip_severity_name();

@@ -261,6 +261,31 @@ const LINES: &[(&str, &str, &str)] = &[
         "<13>Feb  5 17:32:18 WIN-1 MSWinEventLog\t1\tSecurity\t42\tThu Feb 05 17:32:18 2026\t4624",
         "TIME hostname=WIN-1 app_name=MSWinEventLog message=1\tSecurity\t42\tThu Feb 05 17:32:18 2026\t4624",
     ),
+    (
+        "Cisco IOS with a zone that is not configured",
+        "<189>44: sw-1: Feb  5 17:32:18.775 PDT: %LINEPROTO-5-UPDOWN: Line protocol changed",
+        r#"hostname=sw-1 app_name=%LINEPROTO-5-UPDOWN structured_data={"meta":{"sequenceId":"44"}} message=Line protocol changed !bad_time@15"#,
+    ),
+    (
+        "Cisco Catalyst with daylight saving time",
+        "<189>Feb  5 17:32:18 PSTDST: %SYS-5-RESTART: System restarted",
+        "app_name=%SYS-5-RESTART message=System restarted !bad_time@5",
+    ),
+    (
+        "Ubiquiti UniFi gateway, which relays to itself",
+        "<14>Feb  5 17:32:18 UDM-1 UDM-1 ubios-udapi-server[3117]: service: restart",
+        "TIME hostname=UDM-1 app_name=ubios-udapi-server proc_id=3117 message=service: restart",
+    ),
+    (
+        "Kiwi relay",
+        "<190>2026-02-05 17:32:18 Local7.Info sw-1 Acl: %ACL-6-IPACCESS: list denied",
+        "TIME hostname=sw-1 app_name=Acl message=%ACL-6-IPACCESS: list denied",
+    ),
+    (
+        ".NET StreamWriter",
+        "\u{feff}<14>Feb  5 17:32:18 WIN-1 shop: text",
+        "TIME hostname=WIN-1 app_name=shop message=text",
+    ),
     ("Python SysLogHandler", "<14>disk is full", "message=disk is full"),
     (
         "log4j2 SyslogAppender, RFC 5424",
