@@ -51,6 +51,8 @@ pub struct ReadOutcome {
     pub bytes: usize,
     /// Whether more data may be waiting.
     pub is_more: bool,
+    /// Whether a length in the stream is invalid, so that the next message cannot be found.
+    pub is_desynchronized: bool,
     /// The reason why TLS has failed.
     pub tls_error: Option<String>,
     /// Whether the peer has ended the TLS session, so that the next read ends the stream.
@@ -202,14 +204,34 @@ impl Connection {
                 is_more: read == if tls.is_some() { CIPHERTEXT_BYTES } else { READ_BYTES },
                 ..ReadOutcome::default()
             },
-            Err(_) => {
-                ReadOutcome { framing_errors: 1, is_finished: true, ..ReadOutcome::default() }
-            }
+            Err(Desynchronized) => ReadOutcome::desynchronized(),
         }
+    }
+
+    /// Ends the stream before its peer does. `memory` is that of [`Connection::stream`]. Returns
+    /// the number of framing errors.
+    pub fn finish(
+        &mut self,
+        memory: &mut Mapping,
+        senders: &mut Senders,
+        batch: &mut Batch,
+        options: &Options,
+    ) -> usize {
+        let sender = self.add_origin(senders, batch, options);
+        let Kind::Stream(stream, _) = &mut self.kind else { return 0 };
+        let memory = memory.bytes_mut();
+        let partial = stream.restore(memory);
+        stream.finish(&memory[..partial], batch, sender)
     }
 }
 
 impl ReadOutcome {
+    fn desynchronized() -> ReadOutcome {
+        let framing_errors = 1;
+        let (is_desynchronized, is_finished) = (true, true);
+        ReadOutcome { framing_errors, is_desynchronized, is_finished, ..ReadOutcome::default() }
+    }
+
     fn failed(error: Errno) -> ReadOutcome {
         if is_transient(error) {
             return ReadOutcome::default();

@@ -6,6 +6,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Pending requests to one thread, and the progress of that thread.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Control {
     inputs: Mutex<Vec<Input>>,
     /// An event descriptor that is readable while requests are pending.
     waker: Arc<Wake>,
+    /// Whether the thread must exit without reading further data.
+    is_ending: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl Control {
             inputs: Mutex::default(),
             changed: Condvar::new(),
             waker: Arc::new(Wake::new()?),
+            is_ending: AtomicBool::new(false),
         })
     }
 
@@ -114,8 +118,15 @@ impl Control {
     }
 
     pub fn shut_down(&self) {
+        self.is_ending.store(true, Relaxed);
         self.state().is_shutdown_requested = true;
         self.wake();
+    }
+
+    /// Returns whether the thread must exit. It checks this between reads, so that the data which
+    /// has not been read stays in the sockets.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
     }
 
     /// Waits until the thread has paused or exited, or the pause request is canceled.

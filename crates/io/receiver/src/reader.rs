@@ -179,6 +179,9 @@ impl Reader {
         let (mut datagrams, mut bytes, mut is_emptied) = (0, 0, false);
         let mut has_command = false;
         for event in events.drain(..) {
+            if self.control.is_ending() {
+                return false;
+            }
             match event.data.u64() {
                 WAKE => has_command = true,
                 token if token >= FIRST_CONNECTION => {
@@ -282,6 +285,9 @@ impl Reader {
         let is_udp = matches!(self.inputs[index].socket.address, Address::Udp(_));
         let (mut datagrams, mut bytes) = (0, 0);
         for _ in 0..ROUNDS_MAX {
+            if self.control.is_ending() {
+                break;
+            }
             let max = self.buffers.depth();
             let Some(received) = self.receive_round(index, max) else {
                 return (datagrams, bytes, false);
@@ -369,7 +375,7 @@ impl Reader {
     fn record_tls_error(&self, index: usize, peer: Option<SocketAddr>, error: &str) {
         add(&self.counters.tls_errors, 1);
         let address = &self.inputs[index].socket.address;
-        let peer = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
+        let peer = from(peer);
         self.counters.record_error(format!("{address}: TLS failed on a connection{peer}: {error}"));
     }
 
@@ -407,18 +413,39 @@ impl Reader {
         Ok(true)
     }
 
+    /// Closes a connection as if its peer had closed it, so that its last message is kept even if
+    /// the delimiter of the message is missing.
+    fn end_connection(&mut self, token: u64) {
+        let Some(open) = self.connections.get_mut(&token) else { return };
+        self.reading = Some(token);
+        self.batch.clear();
+        let framing_errors = open.connection.finish(
+            &mut self.stream_memory,
+            &mut self.senders,
+            &mut self.batch,
+            &self.options,
+        );
+        self.handler.round(self.stream_memory.bytes(), &self.batch, &self.counters);
+        add(&self.counters.framing_errors, framing_errors);
+        self.connections.remove(&token);
+    }
+
     /// Closes the connections that have timed out, if the check is due.
     fn close_timed_out(&mut self) {
         let now = Instant::now();
         if self.check_due.is_none_or(|due| due > now) {
             return;
         }
-        let before = self.connections.len();
-        self.connections.retain(|_, open| {
-            // Data that has arrived is read first. The thread may have waited for its handler.
-            !open.connection.is_timed_out(now, &self.options) || open.connection.waiting() > 0
-        });
-        add(&self.counters.connections_timed_out, before - self.connections.len());
+        // Data that has arrived is read first. The thread may have waited for its handler.
+        let is_over = |open: &OpenConnection| {
+            open.connection.is_timed_out(now, &self.options) && open.connection.waiting() == 0
+        };
+        let over = self.connections.iter().filter(|(_, open)| is_over(open));
+        let over: Vec<u64> = over.map(|(token, _)| *token).collect();
+        for token in over {
+            self.end_connection(token);
+            add(&self.counters.connections_timed_out, 1);
+        }
         self.check_due = (!self.connections.is_empty()).then(|| now + CHECK_INTERVAL);
     }
 
@@ -482,15 +509,8 @@ impl Reader {
             self.handler.round(self.stream_memory.bytes(), &self.batch, &self.counters);
             outcome
         };
-        if let Some(error) = outcome.error {
-            let address = &self.inputs[*index].socket.address;
-            self.counters.record_error(format!("{address}: a connection failed: {error}"));
-        }
-        if let Some(error) = &outcome.tls_error {
-            let (index, peer) = (*index, connection.address());
-            self.record_tls_error(index, peer, error);
-        }
-        self.count(&outcome);
+        let (index, peer) = (*index, connection.address());
+        self.count(&outcome, index, peer);
         if outcome.is_finished {
             self.connections.remove(&token);
         } else if outcome.is_closing {
@@ -499,10 +519,25 @@ impl Reader {
         if outcome.is_more { outcome.bytes } else { 0 }
     }
 
-    fn count(&self, outcome: &ReadOutcome) {
+    /// Counts the errors of a read from a connection, and records what the user needs to know.
+    fn count(&self, outcome: &ReadOutcome, index: usize, peer: Option<SocketAddr>) {
         add(&self.counters.truncated, outcome.truncated);
         add(&self.counters.framing_errors, outcome.framing_errors);
-        add(&self.counters.connection_errors, usize::from(outcome.error.is_some()));
+        let address = &self.inputs[index].socket.address;
+        if let Some(error) = outcome.error {
+            add(&self.counters.connection_errors, 1);
+            self.counters.record_error(format!("{address}: a connection failed: {error}"));
+        }
+        if let Some(error) = &outcome.tls_error {
+            self.record_tls_error(index, peer, error);
+        }
+        if outcome.is_desynchronized {
+            // The sender may connect again and again.
+            let peer = from(peer);
+            self.counters.record_error(format!(
+                "{address}: closed a connection{peer}, because the length of a message is invalid"
+            ));
+        }
     }
 
     /// Reads all data that is in the sockets at this moment.
@@ -514,7 +549,7 @@ impl Reader {
                 continue;
             }
             let mut left = self.inputs[index].socket.capacity();
-            while !left.is_exhausted() {
+            while !left.is_exhausted() && !self.control.is_ending() {
                 let max = self.buffers.depth();
                 let Some(received) = self.receive_round(index, max) else { break };
                 if received.buffers < max {
@@ -529,12 +564,17 @@ impl Reader {
         let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
         for (token, mut left) in waiting {
             let mut bytes = usize::MAX;
-            while left > 0 && bytes > 0 {
+            while left > 0 && bytes > 0 && !self.control.is_ending() {
                 bytes = self.read_connection(token, false);
                 left = left.saturating_sub(bytes);
             }
         }
     }
+}
+
+/// Returns the peer of a connection for messages to the user.
+fn from(peer: Option<SocketAddr>) -> String {
+    peer.map_or_else(String::new, |peer| format!(" from {peer}"))
 }
 
 /// Leaves the connections to the socket's remaining readers, however the thread exits.

@@ -265,14 +265,22 @@ impl Drop for ReportEnd {
     }
 }
 
-impl Drop for Receiving {
-    fn drop(&mut self) {
+impl Receiving {
+    /// Ends the threads after the round that each of them is reading. Data in the sockets stays
+    /// there, for another receiver that has the address open.
+    pub fn end(&mut self) {
         self.threads.iter().for_each(|(control, _)| control.shut_down());
         for (_, thread) in self.threads.drain(..) {
             if thread.join().is_err() {
                 log::error!("a receiver thread panicked");
             }
         }
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

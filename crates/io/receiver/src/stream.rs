@@ -39,7 +39,7 @@ impl Stream {
 
     /// Returns whether the stream is within a message.
     pub fn is_partial(&self) -> bool {
-        !self.partial.is_empty() || self.is_skipping
+        !self.partial.is_empty() || self.is_skipping || self.syslog.is_skipping()
     }
 
     /// Applies the limit of other options. Returns the number of framing errors that this causes.

@@ -46,6 +46,14 @@ fn an_invalid_length_closes_the_connection() {
     assert!(matches!(closed, Ok(0) | Err(_)));
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
     assert_eq!((recorder.texts(), stats.framing_errors), (vec!["<1>ab".to_owned()], 1));
+    let error = stats.last_error.unwrap();
+    let peer = client.local_addr().unwrap();
+    assert!(
+        error.ends_with(&format!(
+            "closed a connection from {peer}, because the length of a message is invalid"
+        )),
+        "{error}"
+    );
 }
 
 #[test]
@@ -128,13 +136,33 @@ fn connections_without_progress_time_out() {
         [(short, never, b"<1>half"), (never, short, b"<1>all\n")]
     {
         let options = Options { idle_timeout, message_timeout, ..options() };
-        let (receiving, _, address) = start_with(&tcp(), &options, Recorder::default());
+        let (receiving, recorder, address) = start_with(&tcp(), &options, Recorder::default());
         let _stays = send(&address, survives);
         let mut closed = send(&address, if idle_timeout.is_some() { b"" } else { b"<1>half" });
         wait_for(&receiving, |stats| stats.connections_timed_out == 1);
         closed.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert_eq!(closed.read(&mut [0]).unwrap(), 0);
         assert_eq!(receiving.stats().connections, 1);
+        // A sender that ends no message may have sent a whole one.
+        let expected: &[&str] = if idle_timeout.is_some() { &[] } else { &["<1>all", "<1>half"] };
+        assert_eq!(recorder.texts(), expected);
+    }
+}
+
+#[test]
+fn a_message_without_end_times_out_beyond_the_limit() {
+    let message_timeout = Some(Duration::from_millis(500));
+    let options = Options { message_timeout, message_bytes_max: 10, truncates: true, ..options() };
+    for begin in [&b"<1>long message"[..], b"999999999 <1>long message"] {
+        let (receiving, recorder, address) = start_with(&tcp(), &options, Recorder::default());
+        let mut client = send(&address, begin);
+        let begun = std::time::Instant::now();
+        while receiving.stats().connections_timed_out == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it stays open");
+            let _ = client.write_all(b"x");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(recorder.texts(), ["<1>long me"]);
     }
 }
 
