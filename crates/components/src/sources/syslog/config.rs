@@ -220,7 +220,7 @@ impl SourceComponent for SyslogConfig {
             BatchEmitter::new(&open)?,
         );
         let receiver = self.receiver()?;
-        let queue = Arc::new(Queue::new(open.wake.clone()));
+        let queue = Queue::new(&open.info.id, open.wake.clone());
         let networks: Arc<[Network]> = self.networks().map_err(BuildError::Options)?.into();
         let handler = |_| {
             let (queue, networks) = (queue.clone(), networks.clone());

@@ -140,9 +140,12 @@ impl SyslogSource {
         }
     }
 
-    /// Drops the messages that were received but not emitted, and counts them.
+    /// Ends the receiver, and leaves the messages that were not emitted to the source that replaces
+    /// this one. If there is none, drops and counts the messages.
     fn give_up(&mut self) {
-        let lost = self.queue.close();
+        self.queue.stop_waiting();
+        self.receiving.end();
+        let lost = self.queue.leave();
         self.counters.dropped("abandoned", lost);
         if lost > 0 {
             log::error!(
@@ -204,7 +207,7 @@ impl Source for SyslogSource {
 }
 
 impl Drop for SyslogSource {
-    /// Releases the receiver threads, which may wait for room in the queue.
+    /// Ends the receiver threads, which may wait for room in the queue.
     fn drop(&mut self) {
         self.give_up();
     }

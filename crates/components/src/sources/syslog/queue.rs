@@ -2,12 +2,16 @@
 //!
 //! Messages are collected in chunks, each of which becomes a batch. A receiver thread waits while
 //! the queue is full, and reads nothing in the meantime, so that senders over streams wait as well.
+//!
+//! If a reload replaces the source while a sink is down, the queue of the new source takes over the
+//! messages that wait.
 
 use millstream_model::Wake;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Maximum number of chunks that wait.
@@ -23,11 +27,22 @@ const COLLECT_TIME: Duration = Duration::from_millis(10);
 /// Index of the peer of a message that has none.
 pub const NO_PEER: u32 = u32::MAX;
 
+/// Maximum number of senders of a chunk. The limit bounds the memory if the address of each datagram
+/// is forged.
+const PEERS_MAX: usize = 1024;
+
+/// Bytes of memory for a sender. A hash table has up to twice as many slots as entries.
+const PEER_BYTES: usize = size_of::<SocketAddr>() + 2 * size_of::<(SocketAddr, u32)>();
+
 /// Maximum bytes of memory that the queue takes, if messages are not larger than `message_max`.
 pub fn memory_bytes_max(message_max: u64) -> u64 {
-    let chunk = message_max.max(BLOCK_BYTES as u64) + (BATCH_ROWS_MAX * size_of::<Row>()) as u64;
+    let rest = BATCH_ROWS_MAX * size_of::<Row>() + PEERS_MAX * PEER_BYTES;
+    let chunk = message_max.max(BLOCK_BYTES as u64) + rest as u64;
     chunk * (CHUNKS_MAX + SPARE_MAX + 1) as u64
 }
+
+/// The queues of this process with the ids of their sources, in order of creation.
+static QUEUES: Mutex<Vec<(String, Weak<Queue>)>> = Mutex::new(Vec::new());
 
 /// A message in a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +55,9 @@ pub struct Row {
     pub peer: u32,
     /// Whether the end of the message is missing.
     pub is_truncated: bool,
+    /// When the message arrived, in nanoseconds since 1970. A chunk collects messages for hours if
+    /// a sink is down and few messages arrive.
+    pub received_ns: u64,
 }
 
 /// Messages in order of arrival.
@@ -53,8 +71,6 @@ pub struct Chunk {
     pub peers: Vec<SocketAddr>,
     /// Index of each address in `peers`.
     indexes: HashMap<SocketAddr, u32>,
-    /// When the first message arrived, in nanoseconds since 1970.
-    pub received_ns: u64,
     /// When the first message arrived.
     begun: Option<Instant>,
 }
@@ -62,15 +78,22 @@ pub struct Chunk {
 impl Chunk {
     fn fits(&self, len: usize) -> bool {
         self.rows.len() < BATCH_ROWS_MAX
+            && self.peers.len() < PEERS_MAX
             && (self.rows.is_empty() || self.text.len() + len < BLOCK_BYTES)
     }
 
-    fn push(&mut self, text: &[u8], address: Option<SocketAddr>, is_truncated: bool) {
+    fn push(
+        &mut self,
+        text: &[u8],
+        address: Option<SocketAddr>,
+        is_truncated: bool,
+        received_ns: u64,
+    ) {
         let peer = address.map_or(NO_PEER, |address| self.peer(address));
-        let row = Row { start: self.text.len() as u32, len: text.len() as u32, peer, is_truncated };
+        let (start, len) = (self.text.len() as u32, text.len() as u32);
         self.text.extend_from_slice(text);
         self.text.push(b'\n');
-        self.rows.push(row);
+        self.rows.push(Row { start, len, peer, is_truncated, received_ns });
     }
 
     fn peer(&mut self, address: SocketAddr) -> u32 {
@@ -119,20 +142,24 @@ pub struct Queue {
 struct State {
     chunks: VecDeque<Chunk>,
     spare: Vec<Chunk>,
-    is_closed: bool,
+    /// Whether messages are added even if the queue is full.
+    is_unbounded: bool,
 }
 
 impl Queue {
-    /// Creates an empty queue. `wake` wakes the source.
-    pub fn new(wake: Wake) -> Queue {
-        Queue { state: Mutex::default(), room: Condvar::new(), wake }
+    /// Creates an empty queue of a source. `wake` wakes the source.
+    pub fn new(source: &str, wake: Wake) -> Arc<Queue> {
+        let queue = Arc::new(Queue { state: Mutex::default(), room: Condvar::new(), wake });
+        let mut queues = QUEUES.lock();
+        queues.retain(|(_, queue)| queue.strong_count() > 0);
+        queues.push((source.to_owned(), Arc::downgrade(&queue)));
+        queue
     }
 
     /// Begins to add messages that arrived at `received_ns`.
     pub fn begin(&self, received_ns: u64) -> Adding<'_> {
         let state = self.state.lock();
-        let was_empty = state.chunks.is_empty();
-        let is_due = was_empty;
+        let is_due = state.chunks.is_empty();
         Adding { queue: self, state: Some(state), now: Instant::now(), received_ns, is_due }
     }
 
@@ -163,15 +190,32 @@ impl Queue {
         }
     }
 
-    /// Makes the receiver threads drop all further messages instead of waiting. Returns the number
-    /// of messages that were not taken.
-    pub fn close(&self) -> u64 {
-        let mut state = self.state.lock();
-        state.is_closed = true;
-        let left = state.chunks.drain(..).map(|chunk| chunk.rows.len() as u64).sum();
-        drop(state);
+    /// Makes the receiver threads add the messages that they have read instead of waiting for room.
+    /// The threads must then end.
+    pub fn stop_waiting(&self) {
+        self.state.lock().is_unbounded = true;
         self.room.notify_all();
-        left
+    }
+
+    /// Passes the messages that were not taken to the queue that a reload has created for the same
+    /// source. Drops the messages if there is none, and returns their number.
+    pub fn leave(&self) -> u64 {
+        let chunks = std::mem::take(&mut self.state.lock().chunks);
+        let Some(next) = self.successor() else {
+            return chunks.iter().map(|chunk| chunk.rows.len() as u64).sum();
+        };
+        let mut state = next.state.lock();
+        chunks.into_iter().rev().for_each(|chunk| state.chunks.push_front(chunk));
+        0
+    }
+
+    /// Returns the last queue that was created for the same source after this one.
+    fn successor(&self) -> Option<Arc<Queue>> {
+        let queues = QUEUES.lock();
+        let is_own = |(_, queue): &(String, Weak<Queue>)| std::ptr::eq(queue.as_ptr(), self);
+        let own = queues.iter().position(is_own)?;
+        let later = queues[own + 1..].iter().rev().filter(|(source, _)| *source == queues[own].0);
+        later.filter_map(|(_, queue)| queue.upgrade()).next()
     }
 }
 
@@ -186,30 +230,25 @@ pub struct Adding<'a> {
 }
 
 impl Adding<'_> {
-    /// Adds a message; waits for room if the queue is full. Returns `false` if the queue is closed.
-    pub fn push(&mut self, text: &[u8], address: Option<SocketAddr>, is_truncated: bool) -> bool {
-        let Some(state) = &mut self.state else { return false };
+    /// Adds a message; waits for room if the queue is full.
+    pub fn push(&mut self, text: &[u8], address: Option<SocketAddr>, is_truncated: bool) {
+        let Some(state) = &mut self.state else { return };
         if !state.chunks.back().is_some_and(|chunk| chunk.fits(text.len())) {
             self.is_due |= !state.chunks.is_empty();
             if state.chunks.len() >= CHUNKS_MAX {
                 (self.queue.wake)();
                 let is_full =
-                    |state: &mut State| state.chunks.len() >= CHUNKS_MAX && !state.is_closed;
+                    |state: &mut State| state.chunks.len() >= CHUNKS_MAX && !state.is_unbounded;
                 self.queue.room.wait_while(state, is_full);
                 self.now = Instant::now();
             }
             let mut chunk = state.spare.pop().unwrap_or_default();
-            (chunk.received_ns, chunk.begun) = (self.received_ns, Some(self.now));
+            chunk.begun = Some(self.now);
             state.chunks.push_back(chunk);
         }
-        if state.is_closed {
-            state.chunks.clear();
-            return false;
-        }
         if let Some(chunk) = state.chunks.back_mut() {
-            chunk.push(text, address, is_truncated);
+            chunk.push(text, address, is_truncated, self.received_ns);
         }
-        true
     }
 }
 
@@ -226,13 +265,12 @@ impl Drop for Adding<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     fn queue() -> (Arc<Queue>, Arc<AtomicUsize>) {
         let woken = Arc::new(AtomicUsize::new(0));
         let count = woken.clone();
-        (Arc::new(Queue::new(Arc::new(move || _ = count.fetch_add(1, SeqCst)))), woken)
+        (Queue::new("net", Arc::new(move || _ = count.fetch_add(1, SeqCst))), woken)
     }
 
     #[test]
@@ -242,7 +280,7 @@ mod tests {
         assert_eq!(queue.waiting(true), Waiting::Nothing);
         let mut adding = queue.begin(7);
         for (text, peer) in [("one", a), ("two", b), ("three", a), ("four", None)] {
-            assert!(adding.push(text.as_bytes(), peer, text == "two"));
+            adding.push(text.as_bytes(), peer, text == "two");
         }
         drop(adding);
         drop(queue.begin(8));
@@ -255,11 +293,41 @@ mod tests {
             (peers, &chunk.text[..]),
             (vec![0, 1, 0, NO_PEER], &b"one\ntwo\nthree\nfour\n"[..])
         );
-        assert_eq!((chunk.received_ns, chunk.rows[1].is_truncated), (7, true));
+        assert!(chunk.rows[1].is_truncated && !chunk.rows[2].is_truncated);
         queue.give_back(chunk);
-        assert!(queue.begin(9).push(b"five", b, false));
+        queue.begin(9).push(b"five", b, false);
+        queue.begin(1 << 60).push(b"six", b, false);
         let chunk = queue.take().unwrap();
-        assert_eq!((chunk.peers, chunk.received_ns), (vec![b.unwrap()], 9));
+        let times: Vec<u64> = chunk.rows.iter().map(|row| row.received_ns).collect();
+        assert_eq!((chunk.peers, times), (vec![b.unwrap()], vec![9, 1 << 60]));
+    }
+
+    #[test]
+    fn the_next_queue_of_a_source_takes_over_the_messages() {
+        let (first, _) = queue();
+        let other = Queue::new("other", Arc::new(|| ()));
+        first.begin(0).push(b"one", None, false);
+        let (second, _) = queue();
+        second.begin(0).push(b"two", None, false);
+        assert_eq!(first.leave(), 0);
+        let texts = [second.take(), second.take()].map(|chunk| chunk.unwrap().text);
+        assert_eq!(texts, [b"one\n", b"two\n"]);
+        assert!(other.take().is_none());
+        second.begin(0).push(b"three", None, false);
+        assert_eq!((second.leave(), second.leave()), (1, 0), "there is no later queue");
+        drop(first);
+    }
+
+    #[test]
+    fn forged_addresses_are_spread_over_chunks() {
+        let (queue, _) = queue();
+        let mut adding = queue.begin(0);
+        for port in 0..2 * PEERS_MAX as u16 {
+            adding.push(b"x", Some(SocketAddr::from(([192, 0, 2, 1], port))), false);
+        }
+        drop(adding);
+        let rows = [queue.take(), queue.take()].map(|chunk| chunk.unwrap().rows.len());
+        assert_eq!((rows, queue.waiting(true)), ([PEERS_MAX; 2], Waiting::Nothing));
     }
 
     #[test]
@@ -269,7 +337,8 @@ mod tests {
         let added = Arc::new(AtomicUsize::new(0));
         let count = added.clone();
         let thread = std::thread::spawn(move || {
-            while sender.begin(0).push(&text, None, false) {
+            for _ in 0..2 * CHUNKS_MAX {
+                sender.begin(0).push(&text, None, false);
                 count.fetch_add(1, SeqCst);
             }
         });
@@ -283,7 +352,8 @@ mod tests {
         wait_for(CHUNKS_MAX);
         assert_eq!(queue.take().unwrap().rows.len(), 1);
         wait_for(CHUNKS_MAX + 1);
-        assert_eq!(queue.close(), CHUNKS_MAX as u64);
+        queue.stop_waiting();
         thread.join().unwrap();
+        assert_eq!(queue.leave(), 2 * CHUNKS_MAX as u64 - 1);
     }
 }

@@ -4,7 +4,6 @@ use super::queue::{Chunk, NO_PEER};
 use crate::sources::points::batch_emitter::BatchEmitter;
 use millstream_model::{
     Batch, BatchBuilder, Block, CellKind, Column, ColumnBuilder, Columns, Selection, SourceCx,
-    TIME_UNKNOWN,
 };
 use millstream_parsers::{Fields, Input, Syslog};
 use schemars::JsonSchema;
@@ -54,17 +53,18 @@ impl Rows {
             rows.row(&chunk.text[start..start + row.len as usize], start);
         }
         let mut batch = self.emitter.batch(rows, block.freeze(bytes), cx);
-        batch.read_ns = i64::try_from(chunk.received_ns).unwrap_or(batch.read_ns);
+        batch.read_ns = chunk.rows.first().map_or(batch.read_ns, |row| row.received_ns as i64);
         let truncated = (0..).zip(&chunk.rows).filter(|(_, row)| row.is_truncated);
         batch.truncated = truncated.map(|(row, _)| row).collect();
         cx.counters.noted("truncated", batch.truncated.len() as u64);
-        self.parse(&mut batch, cx);
+        self.parse(&mut batch, chunk, cx);
         self.add_peers(&mut batch, chunk);
         batch
     }
 
-    /// Parses the messages. A message that is not syslog stays whole.
-    fn parse(&mut self, batch: &mut Batch, cx: &SourceCx<'_>) {
+    /// Parses the messages. A message that is not syslog stays whole. A message without a time has
+    /// the time of its arrival.
+    fn parse(&mut self, batch: &mut Batch, chunk: &Chunk, cx: &SourceCx<'_>) {
         let rows = batch.rows();
         let input = Input {
             block: &batch.block,
@@ -74,7 +74,7 @@ impl Rows {
             read_ns: batch.read_ns,
         };
         let mut fields = Fields::new(rows, &[]);
-        let mut times = vec![TIME_UNKNOWN; rows];
+        let mut times: Vec<i64> = chunk.rows.iter().map(|row| row.received_ns as i64).collect();
         self.parser.parse_events(&input, &mut fields, &mut times);
         for fault in fields.take_flaws().iter().chain(fields.failures()) {
             cx.counters.noted(fault.reason, 1);

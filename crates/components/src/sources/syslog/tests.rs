@@ -7,6 +7,7 @@ use millstream_testkit::{SourceRig, assert_valid};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Timeout for actions of other threads.
@@ -20,18 +21,23 @@ struct Bench {
     folder: tempfile::TempDir,
 }
 
+/// Opens a source that listens on all kinds of sockets.
+fn open(rig: &SourceRig, at: SocketAddr, folder: &Path, options: &str) -> Box<dyn Source> {
+    let text = format!(
+        r#"{{"listen":["udp://{at}","tcp://{at}","unixgram://{0}/gram","unix://{0}/stream"]{options}}}"#,
+        folder.display()
+    );
+    let config: SyslogConfig = serde_json::from_str(&text).unwrap();
+    assert_eq!(config.check(), []);
+    config.open(rig.open()).unwrap()
+}
+
 impl Bench {
-    /// Creates a source that listens on all kinds of sockets.
+    /// Creates a source, and starts it.
     fn new(options: &str) -> Bench {
         let (folder, rig) = (tempfile::tempdir().unwrap(), SourceRig::new(&["out"]));
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let text = format!(
-            r#"{{"listen":["udp://{at}","tcp://{at}","unixgram://{0}/gram","unix://{0}/stream"]{options}}}"#,
-            folder.path().display()
-        );
-        let config: SyslogConfig = serde_json::from_str(&text).unwrap();
-        assert_eq!(config.check(), []);
-        let source = config.open(rig.open()).unwrap();
+        let source = open(&rig, at, folder.path(), options);
         let mut bench = Bench { rig, source, at, folder };
         assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Wait(_)));
         bench
@@ -100,7 +106,7 @@ fn show(batch: &Batch, row: usize) -> String {
     if batch.is_shown(row) {
         shown.push(format!("line={}", String::from_utf8_lossy(batch.text(row))));
     }
-    if batch.event_ns(row) != batch.read_ns {
+    if batch.event_ns(row).abs_diff(batch.read_ns) > LIMIT.as_nanos() as u64 {
         shown.push(format!("at={}", batch.event_ns(row)));
     }
     shown.extend(batch.is_truncated(row).then(|| "truncated".to_owned()));
@@ -214,6 +220,13 @@ fn fill(stream: &mut TcpStream) -> (usize, String) {
     (count, rest)
 }
 
+/// Returns the numbers of the events of [`fill`].
+fn numbers(events: &[String]) -> Vec<usize> {
+    let number =
+        |event: &String| event.split("message=message ").nth(1)?.split(' ').next()?.parse().ok();
+    events.iter().filter_map(number).collect()
+}
+
 #[test]
 fn a_slow_sink_stops_senders_over_tcp_and_a_stop_delivers_all_of_it() {
     let mut bench = Bench::new("");
@@ -235,12 +248,48 @@ fn a_slow_sink_stops_senders_over_tcp_and_a_stop_delivers_all_of_it() {
     while let Some(batch) = bench.batch() {
         found.extend((0..batch.rows()).map(|row| show(&batch, row)));
     }
-    let number =
-        |event: &String| event.split("message=message ").nth(1)?.split(' ').next()?.parse().ok();
-    let numbers: Vec<usize> = found.iter().filter_map(number).collect();
-    assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+    assert_eq!(numbers(&found), (0..count).collect::<Vec<_>>());
     assert_eq!(found.len(), count + 1, "with the datagram");
     drop(tcp);
+}
+
+#[test]
+fn a_source_that_replaces_a_stuck_one_gets_all_messages() {
+    let mut bench = Bench::new("");
+    bench.rig.ready = SinkSet::EMPTY;
+    let mut tcp = bench.tcp();
+    let (count, rest) = fill(&mut tcp);
+    assert!(bench.source.close(false));
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
+    let next = open(&bench.rig, bench.at, bench.folder.path(), r#","receivers":2"#);
+    assert!(bench.source.leave().is_none());
+    bench.source = next;
+    bench.rig.ready = bench.rig.all();
+    let sender = std::thread::spawn(move || {
+        tcp.write_all(rest.as_bytes()).unwrap();
+        tcp
+    });
+    let found = bench.events(count);
+    assert_eq!(numbers(&found), (0..count).collect::<Vec<_>>());
+    assert_eq!(dropped(&bench.rig, "abandoned"), 0);
+    drop(sender.join().unwrap());
+}
+
+#[test]
+fn messages_that_wait_keep_the_time_of_their_arrival() {
+    let mut bench = Bench::new("");
+    bench.rig.ready = SinkSet::EMPTY;
+    let pause = Duration::from_millis(50);
+    for text in ["<1>a", "<1>b"] {
+        bench.udp().send(text.as_bytes()).unwrap();
+        bench
+            .wait_for(|rig| rig.counters.snapshot().received_events, u64::from(text == "<1>b") + 1);
+        std::thread::sleep(pause);
+    }
+    bench.rig.ready = bench.rig.all();
+    let batch = bench.batch().unwrap();
+    assert_eq!(batch.rows(), 2);
+    assert!(batch.event_ns(1) - batch.event_ns(0) >= pause.as_nanos() as i64);
 }
 
 #[test]
