@@ -84,3 +84,22 @@ pub fn process_id(agent: &Agent, process: &str) -> Pid {
     });
     found.unwrap()
 }
+
+/// Compiles the program that logs with log4j into `dir`; returns its class path. Its arguments are
+/// the number of lines and the time in milliseconds.
+pub fn log4j_writer(dir: &Path) -> String {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(root.join("scripts/servers")).arg("logging").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let jars = format!("{}/*", String::from_utf8_lossy(&output.stdout).trim());
+    let mut javac = Command::new("javac");
+    javac
+        .arg("-cp")
+        .arg(&jars)
+        .arg("-d")
+        .arg(dir)
+        .arg(root.join("tests/servers/logging/Writer.java"));
+    let output = javac.output().expect("javac runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    format!("{}:{jars}", dir.display())
+}

@@ -1,10 +1,11 @@
 //! Tests logging libraries of other languages that rotate every 100 ms.
 
 use super::{assert_every_line_once, config, finish};
+use crate::support::java::log4j_writer;
 use crate::support::{Agent, folder};
 use millstream_testkit_random::Seed;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -135,7 +136,7 @@ fn log4j_rotating_every_hundred_milliseconds() {
     fs::create_dir(dir.path().join("in")).unwrap();
     let settings = dir.path().join("log4j2.xml");
     fs::write(&settings, LOG4J.replace("DIR", &dir.path().display().to_string())).unwrap();
-    let classes = classes(dir.path());
+    let classes = log4j_writer(dir.path());
     let mut command = Command::new("java");
     command
         .arg("-cp")
@@ -143,22 +144,4 @@ fn log4j_rotating_every_hundred_milliseconds() {
         .arg(format!("-Dlog4j2.configurationFile={}", settings.display()));
     command.args(["-Xmx128m", "Writer", &count.to_string(), "6000"]);
     run(dir.path(), command, count);
-}
-
-/// Compiles the writer into `dir`; returns its class path.
-fn classes(dir: &Path) -> String {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(root.join("scripts/servers")).arg("logging").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let jars = format!("{}/*", String::from_utf8_lossy(&output.stdout).trim());
-    let mut javac = Command::new("javac");
-    javac
-        .arg("-cp")
-        .arg(&jars)
-        .arg("-d")
-        .arg(dir)
-        .arg(root.join("tests/servers/logging/Writer.java"));
-    let output = javac.output().expect("javac runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    format!("{}:{jars}", dir.display())
 }

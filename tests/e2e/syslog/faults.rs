@@ -89,6 +89,49 @@ fn reloads_lose_nothing_of_open_connections() {
 }
 
 #[test]
+fn a_reload_while_a_sink_is_down_loses_nothing_of_open_connections() {
+    let (dir, [port, to]) = (folder(), [free_port(), free_port()]);
+    let config = |receivers: usize| {
+        format!(
+            "sources:\n  net: {{ type: syslog, listen: ['tcp://127.0.0.1:{port}'], receivers: \
+             {receivers} }}\nsinks:\n  out: {{ type: tcp, inputs: [net], address: \
+             '127.0.0.1:{to}' }}\n"
+        )
+    };
+    let mut agent = start(dir.path(), &config(1));
+    let count = 200_000;
+    let senders: Vec<_> = (0..3)
+        .map(|_| {
+            let mut stream = connect(port);
+            std::thread::spawn(move || {
+                let text: String = (0..count).map(message).collect();
+                stream.write_all(text.as_bytes()).unwrap();
+            })
+        })
+        .collect();
+    let received =
+        || agent.metric("millstream_component_received_events_total{component_id=\"net\"");
+    let mut before = None;
+    wait_until("the senders wait", PATIENCE, || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = received();
+        now.is_some_and(|now| now > 0.0) && std::mem::replace(&mut before, now) == now
+    });
+    let hash = || agent.single("millstream_config_hash");
+    let old = hash();
+    agent.reload(&config(2));
+    wait_until("the reload", PATIENCE, || hash().is_some_and(|now| Some(now) != old));
+    let listener = TcpListener::bind(("127.0.0.1", to)).unwrap();
+    let lines = BufReader::new(listener.accept().unwrap().0).lines();
+    let events = lines.take(3 * count).map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+    let mut found = numbers(&events.collect::<Vec<_>>());
+    found.sort_unstable();
+    assert!(found == (0..count).flat_map(|n| [n; 3]).collect::<Vec<_>>(), "a message is missing");
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+}
+
+#[test]
 fn a_stop_delivers_everything_that_was_sent_over_tcp() {
     let (dir, port) = (folder(), free_port());
     let mut agent = start(dir.path(), &config(port, ""));

@@ -1,6 +1,8 @@
-//! Real senders: `logger` of util-linux, rsyslog, syslog-ng, and the handler of Python.
+//! Real senders: `logger` of util-linux, rsyslog, syslog-ng, the handler of Python, and the
+//! appender of log4j.
 
 use super::{PATIENCE, config, start, wait_for_events};
+use crate::support::java::log4j_writer;
 use crate::support::{folder, wait_until};
 use millstream_testkit_servers::ports::free_port;
 use serde_json::Value;
@@ -25,9 +27,10 @@ fn logger_is_understood_over_every_socket() {
     let (port, path) = (port.to_string(), |name| dir.path().join(name).display().to_string());
     let (gram, stream) = (path("log"), path("stream"));
     let remote = ["--server", "127.0.0.1", "--port", &port];
-    let ways: [&[&str]; 9] = [
+    let ways: [&[&str]; 10] = [
         &["--udp", "--rfc3164"],
         &["--udp", "--rfc5424"],
+        &["--udp", "--octet-count", "--rfc5424"],
         &["--tcp", "--rfc3164"],
         &["--tcp", "--rfc5424"],
         &["--tcp", "--octet-count", "--rfc5424"],
@@ -197,5 +200,52 @@ fn the_handler_of_python_is_understood() {
     let distinct: BTreeSet<&str> =
         events.iter().map(|event| event["message"].as_str().unwrap()).collect();
     assert_eq!(distinct.len(), 200);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+}
+
+/// Logs in every format of the appender, over TCP and UDP. Appenders to the same address share a
+/// connection, so the one with octet counts has another name of the host.
+const LOG4J: &str = r#"
+<Configuration status="warn">
+  <Appenders>
+    <Syslog name="tcp" host="127.0.0.1" port="PORT" protocol="TCP" format="RFC5424" appName="shop" facility="LOCAL3" newLine="true"/>
+    <Syslog name="udp" host="127.0.0.1" port="PORT" protocol="UDP" format="RFC5424" appName="shop" facility="LOCAL3"/>
+    <Syslog name="bsd" host="127.0.0.1" port="PORT" protocol="TCP" format="BSD" facility="LOCAL3" newLine="true"/>
+    <Socket name="counted" host="localhost" port="PORT" protocol="TCP">
+      <Rfc5424Layout appName="shop" facility="LOCAL3" useTlsMessageFormat="true"/>
+    </Socket>
+  </Appenders>
+  <Loggers>
+    <Root level="info">
+      <AppenderRef ref="tcp"/><AppenderRef ref="udp"/><AppenderRef ref="bsd"/><AppenderRef ref="counted"/>
+    </Root>
+  </Loggers>
+</Configuration>
+"#;
+
+#[test]
+fn the_appender_of_log4j_is_understood() {
+    let (dir, port, count) = (folder(), free_port(), 200);
+    let mut agent = start(dir.path(), &config(port, ""));
+    let settings = dir.path().join("log4j2.xml");
+    fs::write(&settings, LOG4J.replace("PORT", &port.to_string())).unwrap();
+    run(Command::new("java")
+        .args(["-cp", &log4j_writer(dir.path()), "-Xmx128m"])
+        .arg(format!("-Dlog4j2.configurationFile={}", settings.display()))
+        .args(["Writer", &count.to_string(), "200"]));
+    let events = wait_for_events(dir.path(), 4 * count);
+    let mut texts: Vec<&str> = Vec::new();
+    let mut without_app = 0;
+    for event in &events {
+        assert_eq!((&event["facility"], &event["level"]), (&"local3".into(), &"info".into()));
+        // The BSD format has no tag.
+        without_app += usize::from(event["app_name"] != "shop");
+        texts.push(event["message"].as_str().unwrap());
+    }
+    assert_eq!(without_app, count);
+    texts.sort_unstable();
+    let text = |n: usize| format!("line {n:07} and some words behind it");
+    let expected: Vec<String> = (0..count).flat_map(|n| vec![text(n); 4]).collect();
+    assert_eq!(texts, expected);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
