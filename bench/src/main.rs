@@ -17,6 +17,7 @@ mod framing;
 mod header;
 mod java;
 mod jfr_events;
+mod journal;
 mod jvms;
 mod limits;
 mod measure;
@@ -89,8 +90,8 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Measure all parts except diagnose, framing, jfr_events, jvms, memory, profiler, recorder,
-    /// rows, rules, syslog, taps, operators and peers, within twenty minutes
+    /// Measure all parts except diagnose, framing, jfr_events, journal, jvms, memory, profiler,
+    /// recorder, rows, rules, syslog, taps, operators and peers, within twenty minutes
     Short,
     /// Limits of the host: plain loops over the input
     Limits,
@@ -108,6 +109,8 @@ enum Part {
     Encodings,
     /// Detection of secrets, by detector
     Redact,
+    /// Reader of journal files, over a journal that systemd writes
+    Journal,
     /// Framing of bytes as events: multi-line, encodings, container formats
     Framing,
     /// Parsers of lines, each compared with its limit
@@ -251,6 +254,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Encoders => encoders::run(&mut report)?,
         Part::Encodings => encodings::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
+        Part::Journal => journal::run(options.repetitions, &scratch, &mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
@@ -322,6 +326,7 @@ impl Part {
             Part::Encoders => "encoders",
             Part::Encodings => "encodings",
             Part::Redact => "redact",
+            Part::Journal => "journal",
             Part::Framing => "framing",
             Part::Parse => "parse",
             Part::ParseText => "parse_text",

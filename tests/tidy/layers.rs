@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-expressions",
             "millstream-framing",
             "millstream-groups",
+            "millstream-journal",
             "millstream-jvm",
             "millstream-parsers",
             "millstream-points",
