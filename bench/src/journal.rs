@@ -4,7 +4,7 @@ use crate::measure::{Samples, cpu_seconds, progress};
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
 use fastrand::Rng;
-use millstream_journal::{JournalFile, Limits};
+use millstream_journal::{JournalFile, ReaderLimits};
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{self, BufWriter, Write};
@@ -110,7 +110,7 @@ fn one_unit(path: &Path) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<JournalFile<File>> {
-    JournalFile::open(File::open(path)?, Limits::default()).map_err(io::Error::other)
+    JournalFile::open(File::open(path)?, ReaderLimits::default()).map_err(io::Error::other)
 }
 
 /// Checks that a load has read at least as many entries as it must.
