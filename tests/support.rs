@@ -1,6 +1,7 @@
 //! Support shared by the tests: the binary, temporary folders, running agents.
 
 pub mod java;
+pub mod journal;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -4,57 +4,16 @@
 mod export;
 mod kills;
 
+use crate::support::journal::{Writer, install};
 use crate::support::{Agent, folder, lines};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
 use std::time::Duration;
 
 /// Time limit of each step, generous for a busy host.
 const LIMIT: Duration = Duration::from_secs(60);
-
-const REMOTE: &str = "/lib/systemd/systemd-journal-remote";
-
-/// Installs the program that writes journals, once.
-fn install() {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
-        if !Path::new(REMOTE).exists() {
-            let packages = ["for the tests of the journal", "systemd", "systemd-journal-remote"];
-            assert!(Command::new("scripts/packages").args(packages).status().unwrap().success());
-        }
-    });
-}
-
-/// Writes entries to a journal file through `systemd-journal-remote`.
-struct Writer {
-    child: Child,
-    input: Option<ChildStdin>,
-}
-
-impl Writer {
-    /// Starts a writer that creates or continues a file.
-    fn start(path: &Path) -> Writer {
-        install();
-        let mut command = Command::new(REMOTE);
-        command.arg("-o").arg(path).arg("-").stdin(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        Writer { input: child.stdin.take(), child }
-    }
-
-    fn send(&mut self, text: &[u8]) {
-        use std::io::Write;
-        self.input.as_mut().unwrap().write_all(text).unwrap();
-    }
-
-    /// Waits until the writer has written everything.
-    fn finish(mut self) {
-        drop(self.input.take());
-        self.child.wait().unwrap();
-    }
-}
 
 /// Returns an entry in export format. Fields are `NAME=value`.
 fn entry(number: u64, fields: &[(&str, &[u8])]) -> Vec<u8> {
