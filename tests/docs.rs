@@ -10,20 +10,22 @@
 //! | `sh norun REASON` | does not run it, for this reason |
 //! | `text` after `sh run` | compares it with the standard output: a line `...` matches any lines, `…` any text within a line |
 //!
-//! `STATSD_PORT` is a free UDP port, `SCRAPE_PORT` a free TCP port. `PROMETHEUS` is the address of
-//! a Prometheus that accepts remote write, `MILLSTREAM_CLIENT` the jar of the Java client,
-//! `MILLSTREAM_OPERATORS` and `MILLSTREAM_TESTKIT` those of the operators and their test kit.
-//! `KAFKA` is the address of a broker with the topics in the page's configurations, each with one
-//! partition or as a comment says: `topics: [lines] # 4 partitions`. `REDIS` is the address of a
-//! Redis server, and `JARS` the folder with the jars of its client. `ELASTICSEARCH` is the address
-//! of a search server; a page with it runs once with OpenSearch and once with Elasticsearch.
-//! `MILLSTREAM_JAVAAGENT` is the jar of the Java agent and `MILLSTREAM_EXAMPLES` the folder of the
-//! Java examples; a page that uses the former runs once with each JDK on the host, with that JDK
-//! first on the PATH.
+//! `STATSD_PORT` is a free UDP port, `SCRAPE_PORT` a free TCP port, `SYSLOG_PORT` a port that is
+//! free for both. `PROMETHEUS` is the address of a Prometheus that accepts remote write,
+//! `MILLSTREAM_CLIENT` the jar of the Java client, `MILLSTREAM_OPERATORS` and `MILLSTREAM_TESTKIT`
+//! those of the operators and their test kit. `KAFKA` is the address of a broker with the topics in
+//! the page's configurations, each with one partition or as a comment says: `topics: [lines] # 4
+//! partitions`. `REDIS` is the address of a Redis server, and `JARS` the folder with the jars of
+//! its client. `JOURNAL` is a folder with the journal of [`journal`], which exists if a
+//! configuration on the page has this variable. `ELASTICSEARCH` is the address of a search server;
+//! a page with it runs once with OpenSearch and once with Elasticsearch. `MILLSTREAM_JAVAAGENT` is
+//! the jar of the Java agent and `MILLSTREAM_EXAMPLES` the folder of the Java examples; a page that
+//! uses the former runs once with each JDK on the host, with that JDK first on the PATH.
 //!
 //! The blocks of a page run in order in one temporary folder. A shell, YAML or Java block without
 //! such an info string is an error, so that every example is checked.
 
+mod journal;
 mod promises;
 
 use crate::support::{self, java};
@@ -67,6 +69,9 @@ const TESTKIT_JAR: &str = "java/operator-testkit/target/millstream-operator-test
 /// Paths of the examples of operators and collectors, and of the jars of the client for Redis.
 const EXAMPLES_JAR: &str = "java/examples/target/millstream-operator-examples.jar";
 const JARS: &str = "java/examples/target/jars";
+
+/// Name of the folder with the journal, in the folder of the page.
+const JOURNAL: &str = "journal";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -425,6 +430,9 @@ fn try_blocks(page: &str, page_run: &PageRun<'_>) -> Option<(usize, String)> {
     if page.contains("$MILLSTREAM_") || page.contains("type: jvm") {
         java::built();
     }
+    if page.contains("${JOURNAL") {
+        journal::write(&dir.path().join(JOURNAL));
+    }
     let blocks = blocks(page);
     let port = free_port();
     for (index, block) in blocks.iter().enumerate() {
@@ -543,6 +551,8 @@ fn run(dir: &Path, script: &str, (port, page_run): (u16, &PageRun<'_>)) -> Resul
         .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8")])
         .env("HOME", dir)
         .env("STATSD_PORT", port.to_string())
+        .env("SYSLOG_PORT", port.to_string())
+        .env("JOURNAL", dir.join(JOURNAL))
         .env("SCRAPE_PORT", free_port().to_string())
         .env("PROMETHEUS", Prometheus::shared().address())
         .env("MILLSTREAM_CLIENT", root().join(CLIENT_JAR))
