@@ -1,5 +1,9 @@
-//! Measures the reader of journal files, over a journal that systemd writes.
+//! Measures the reader of journal files and the `journald` source, over journals that systemd
+//! writes.
 
+mod source;
+
+use crate::Options;
 use crate::measure::{Samples, cpu_seconds, progress};
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
@@ -30,8 +34,14 @@ const MATCH: &[u8] = b"_SYSTEMD_UNIT=unit7.service";
 const WORDS: &[&str] =
     &["connection", "opened", "failed", "for", "user", "root", "timeout", "port"];
 
+/// Measures the reader, then the agent.
+pub fn run(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    reader(options.repetitions, scratch, report)?;
+    source::run(options, scratch, report)
+}
+
 /// Measures each load for regular and compact files.
-pub fn run(repetitions: usize, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+fn reader(repetitions: usize, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     let mut table = Table::new(
         "journal",
         "Reader of journal files: thousand entries per CPU second",
@@ -40,10 +50,10 @@ pub fn run(repetitions: usize, scratch: &Scratch, report: &mut Report) -> io::Re
     for (name, compact) in [("regular", "0"), ("compact", "1")] {
         progress(&format!("journal: {name}"));
         let path = scratch.path(&format!("{name}.journal"));
-        write(&path, compact)?;
+        write(&path, compact, 0)?;
         let rates = [all_fields, entries_only, one_unit]
             .map(|load| rate(repetitions, || cpu_seconds(|| load(&path))));
-        let peer = rate(repetitions.min(3), || journalctl(&path))?;
+        let peer = rate(repetitions.min(3), || journalctl("--file", &path))?;
         let mut row = vec![name.to_owned(), (fs::metadata(&path)?.len() / 1_000_000).to_string()];
         for (index, rate) in rates.into_iter().chain([Ok(peer)]).enumerate() {
             let rate = rate?;
@@ -121,11 +131,11 @@ fn check(entries: u64, least: u64) -> io::Result<()> {
     Err(io::Error::other(format!("{entries} entries instead of {least}")))
 }
 
-/// Returns the CPU seconds that journalctl needs for the file.
-fn journalctl(path: &Path) -> io::Result<f64> {
+/// Returns the CPU seconds that journalctl needs for the journal, which `option` expects at `path`.
+fn journalctl(option: &str, path: &Path) -> io::Result<f64> {
     let before = seconds_of_children()?;
     let mut command = Command::new("journalctl");
-    command.args(["-o", "json", "--file"]).arg(path).stdout(Stdio::null());
+    command.args(["-o", "json", option]).arg(path).stdout(Stdio::null());
     finished(command.status()?.success(), "journalctl")?;
     Ok(seconds_of_children()? - before)
 }
@@ -143,8 +153,8 @@ fn finished(success: bool, program: &str) -> io::Result<()> {
     if success { Ok(()) } else { Err(io::Error::other(format!("{program} failed"))) }
 }
 
-/// Writes a journal.
-fn write(path: &Path, compact: &str) -> io::Result<()> {
+/// Writes a file with the entries from the number `first` on.
+fn write(path: &Path, compact: &str, first: u64) -> io::Result<()> {
     if !Path::new(WRITER).exists() {
         return Err(io::Error::other(format!("{WRITER} is missing; run `scripts/servers`")));
     }
@@ -159,7 +169,7 @@ fn write(path: &Path, compact: &str) -> io::Result<()> {
     if let Some(input) = writer.stdin.take() {
         let mut input = BufWriter::new(input);
         let mut random = Rng::with_seed(1);
-        for number in 0..ENTRIES {
+        for number in first..first + ENTRIES {
             write_entry(&mut input, number, &mut random)?;
         }
         input.flush()?;

@@ -109,7 +109,7 @@ enum Part {
     Encodings,
     /// Detection of secrets, by detector
     Redact,
-    /// Reader of journal files, over a journal that systemd writes
+    /// Reader of journal files and the `journald` source, compared with `journalctl`
     Journal,
     /// Framing of bytes as events: multi-line, encodings, container formats
     Framing,
@@ -254,7 +254,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Encoders => encoders::run(&mut report)?,
         Part::Encodings => encodings::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
-        Part::Journal => journal::run(options.repetitions, &scratch, &mut report)?,
+        Part::Journal => journal::run(options, &scratch, &mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
