@@ -504,23 +504,26 @@ impl<'a> LineReader<'a> {
 
     /// Returns the number of bytes up to the next space or the end of the line.
     fn word_len(&self) -> usize {
-        self.rest().iter().take_while(|byte| **byte != b' ').count()
+        self.rest().iter().position(|byte| *byte == b' ').unwrap_or(self.rest().len())
     }
 
-    /// Skips the name of the facility and the severity before a host name.
-    fn skip_selector(&mut self) {
+    /// Skips the name of the facility and the severity before a host name. Returns the length of
+    /// the host name.
+    fn host_len(&mut self) -> usize {
         let len = self.word_len();
-        if is_selector(&self.rest()[..len]) {
-            self.at += len;
-            self.skip_spaces();
+        if !is_selector(&self.rest()[..len]) {
+            return len;
         }
+        self.at += len;
+        self.skip_spaces();
+        self.word_len()
     }
 
     /// Skips a host name that a relay has repeated before a tag.
     fn skip_repeated(&mut self, host: Span) {
-        let begin = self.at;
-        if self.rest()[..self.word_len()] == self.text[host.0..host.1] {
-            self.at += host.1 - host.0;
+        let (begin, name) = (self.at, &self.text[host.0..host.1]);
+        if let Some([b' ', ..]) = self.rest().strip_prefix(name) {
+            self.at += name.len();
             self.skip_spaces();
             if self.tag().is_none() {
                 self.at = begin;
@@ -612,9 +615,8 @@ impl<'a> LineReader<'a> {
     fn host_and_tag(&mut self, is_timed: bool) {
         let may_have_host = is_timed && !self.found[HOSTNAME].is_present();
         if may_have_host && self.tag().is_none() {
-            self.skip_selector();
+            let len = self.host_len();
             let begin = self.at;
-            let len = self.word_len();
             if is_host(&self.rest()[..len]) {
                 self.found[HOSTNAME] = self.part(Kind::Text, (begin, begin + len));
                 self.at += len;
