@@ -70,7 +70,8 @@ impl Connection {
     /// Returns the reason why TLS is not available.
     pub fn new(
         fd: OwnedFd,
-        (address, peer): (Option<SocketAddr>, Arc<Subject>),
+        address: Option<SocketAddr>,
+        peer: Arc<Subject>,
         listener: &Address,
         protocol: &Protocol,
         options: &Options,

@@ -352,9 +352,10 @@ impl Reader {
             match acceptfrom_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok((fd, address)) => {
                     let address = address.and_then(|address| address.try_into().ok());
-                    let peer = (address, socket.connection_peer(address));
+                    let peer = socket.connection_peer(address);
+                    let listener = &socket.address;
                     let connection =
-                        Connection::new(fd, peer, &socket.address, protocol, &self.options);
+                        Connection::new(fd, address, peer, listener, protocol, &self.options);
                     add(&self.counters.connections_accepted, 1);
                     match connection {
                         Ok(connection) => self.add_connection(index, connection),
